@@ -360,7 +360,7 @@ fn refuse(directory: &std::path::Path, kind: ObjectKind) -> SlotRecord {
     let rests = record.snapshots.iter().map(|snapshot| (snapshot.id, ObjectKind::Partial));
     let read = |(id, kind)| (id, store.get_object(FINGERPRINT, id, kind).unwrap());
     let objects: Vec<_> = blocks.chain(rests).map(read).collect();
-    for file in files_named(directory, "kv") {
+    for file in files::with_extensions(directory, &["kv"]) {
         std::fs::remove_file(file).unwrap();
     }
     for (id, object) in objects {
@@ -369,20 +369,4 @@ fn refuse(directory: &std::path::Path, kind: ObjectKind) -> SlotRecord {
         store.put_object(FINGERPRINT, id, &object).unwrap();
     }
     record
-}
-
-fn files_named(directory: &std::path::Path, extension: &str) -> Vec<std::path::PathBuf> {
-    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let is_wanted = path.extension().is_some_and(|end| end == extension);
-            if path.is_dir() {
-                open.push(path);
-            } else if is_wanted {
-                found.push(path);
-            }
-        }
-    }
-    found
 }

@@ -33,21 +33,8 @@ fn sweep_later(engine: &Engine) {
 }
 
 /// Slot files and objects, in quarantine too.
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            let is_saved = path.extension().is_some_and(|end| end == "kv" || end == "bin");
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                found.extend(is_saved.then_some(path));
-            }
-        }
-    }
-    found.sort();
-    found
+fn saved(directory: &Path) -> Vec<PathBuf> {
+    files::with_extensions(directory, &["kv", "bin"])
 }
 
 #[test]
@@ -180,14 +167,14 @@ fn a_deleted_conversation_leaves_no_object_of_any_branch_in_memory_or_on_disk() 
         let shared = tokens(&model, &user(&"a long story ".repeat(20)));
         let kept = ask(&world.engine, request("other", &shared, 20)).timeline;
         settle(&world.engine);
-        let before = files(world.path()).len();
+        let before = saved(world.path()).len();
         block_on(world.engine.forget(name("chat"))).unwrap();
-        let left = files(world.path());
+        let left = saved(world.path());
         assert!(left.len() < before);
         let others = record(world.path(), "other");
         assert_eq!(left.len(), 1 + others.objects().count(), "{memory}: {left:?}");
         block_on(world.engine.forget(name("other"))).unwrap();
-        assert_eq!(files(world.path()), Vec::<PathBuf>::new(), "{memory}");
+        assert_eq!(saved(world.path()), Vec::<PathBuf>::new(), "{memory}");
         assert_eq!(status(&world.engine).memory_bytes, 0, "{memory}: {} tokens", kept.len());
     }
 }
@@ -240,9 +227,9 @@ fn a_sealed_directory_keeps_branches_and_gives_them_up_with_their_conversation()
     }
     settle(&engine);
     sweep_later(&engine);
-    let before = files(directory.path());
+    let before = saved(directory.path());
     sweep_later(&engine); // References are known by hidden names.
-    assert_eq!(files(directory.path()), before);
+    assert_eq!(saved(directory.path()), before);
     engine.shutdown();
     let engine = start();
     for timeline in timelines {
@@ -252,7 +239,7 @@ fn a_sealed_directory_keeps_branches_and_gives_them_up_with_their_conversation()
         sweep_later(&engine);
     }
     block_on(engine.forget(name("chat"))).unwrap();
-    assert_eq!(files(directory.path()), Vec::<PathBuf>::new());
+    assert_eq!(saved(directory.path()), Vec::<PathBuf>::new());
     engine.shutdown();
 }
 
@@ -272,7 +259,7 @@ fn a_deletion_takes_what_other_models_and_quarantine_have_of_the_conversation() 
     engine.shutdown();
     drop(engine);
     // A damaged block moves to quarantine when it is read.
-    let damaged = files(directory.path()).into_iter().find(|path| {
+    let damaged = saved(directory.path()).into_iter().find(|path| {
         path.extension().is_some_and(|end| end == "kv")
             && path.to_string_lossy().contains(&FINGERPRINT.to_string())
     });
@@ -283,9 +270,9 @@ fn a_deletion_takes_what_other_models_and_quarantine_have_of_the_conversation() 
     let engine = crate::support::engine(&model, Some(directory.path()), options());
     ask(&engine, request("chat", &prompt, 5));
     settle(&engine);
-    assert!(files(directory.path()).iter().any(|file| file.to_string_lossy().contains("quar")));
+    assert!(saved(directory.path()).iter().any(|file| file.to_string_lossy().contains("quar")));
     block_on(engine.forget(name("chat"))).unwrap();
-    assert_eq!(files(directory.path()), Vec::<PathBuf>::new());
+    assert_eq!(saved(directory.path()), Vec::<PathBuf>::new());
     engine.shutdown();
 }
 
@@ -296,18 +283,18 @@ fn a_deletion_after_a_crash_takes_objects_that_no_slot_file_names_yet() {
     let prompt = tokens(&model, &user(&"a secret ".repeat(20)));
     let endless = endless("chat", &prompt, 1_000_000);
     let running = before.engine.submit(endless).unwrap();
-    until("it has saved blocks", || files(before.path()).len() >= 3);
+    until("it has saved blocks", || saved(before.path()).len() >= 3);
     // What a crash at this moment leaves.
     let crashed = tempfile::tempdir().unwrap();
-    for file in files(before.path()) {
+    for file in saved(before.path()) {
         let copy = crashed.path().join(file.strip_prefix(before.path()).unwrap());
         std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
         std::fs::copy(&file, copy).unwrap();
     }
     drop(running);
-    assert!(files(crashed.path()).iter().all(|file| file.extension().unwrap() == "kv"));
+    assert!(saved(crashed.path()).iter().all(|file| file.extension().unwrap() == "kv"));
     let engine = engine(&model, Some(crashed.path()), options());
     block_on(engine.forget(name("chat"))).unwrap();
-    assert_eq!(files(crashed.path()), Vec::<PathBuf>::new());
+    assert_eq!(saved(crashed.path()), Vec::<PathBuf>::new());
     engine.shutdown();
 }

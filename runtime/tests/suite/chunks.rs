@@ -275,7 +275,7 @@ fn a_chunk_whose_file_is_lost_is_computed() {
     let kept = 5;
     for (id, _) in &names[kept..] {
         let hex = id.to_string();
-        let files = walk(tiers.path());
+        let files = files::below(tiers.path());
         let lost: Vec<_> =
             files.iter().filter(|file| file.to_string_lossy().contains(&hex[..16])).collect();
         assert_eq!(lost.len(), 1, "{hex} has a file");
@@ -289,16 +289,6 @@ fn a_chunk_whose_file_is_lost_is_computed() {
     let again =
         ask(&tiers.engine, TurnRequest { conversation: None, ..request("anonymous", &other, 8) });
     assert_eq!(again.tokens, alone(&model, &other, 8));
-}
-
-fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .flat_map(|entry| match entry.path() {
-            path if path.is_dir() => walk(&path),
-            path => vec![path],
-        })
-        .collect()
 }
 
 #[test]

@@ -44,19 +44,9 @@ fn unhurried() -> Arc<dyn Model> {
 
 /// Files under the draft model's directory: records and objects.
 fn saved(directory: &Path) -> (usize, usize) {
-    let (mut found, mut open) = ((0, 0), vec![directory.join(DRAFT_FINGERPRINT.to_string())]);
-    while let Some(directory) = open.pop() {
-        let Ok(entries) = std::fs::read_dir(directory) else { continue };
-        for path in entries.map(|entry| entry.unwrap().path()) {
-            match path.extension().and_then(|end| end.to_str()) {
-                _ if path.is_dir() => open.push(path),
-                Some("bin") => found.0 += 1,
-                Some("kv") => found.1 += 1,
-                _ => {}
-            }
-        }
-    }
-    found
+    let directory = directory.join(DRAFT_FINGERPRINT.to_string());
+    let count = |extension| files::with_extensions(&directory, &[extension]).len();
+    (count("bin"), count("kv"))
 }
 
 #[test]

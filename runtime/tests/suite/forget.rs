@@ -33,7 +33,7 @@ fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
             stays.next_blocking().expect("it runs"); // Generates a while.
         }
         block_on(before.forget(name("goes"))).unwrap();
-        assert_eq!(files(directory.path(), &["bin"]), 0);
+        assert_eq!(count(directory.path(), &["bin"]), 0);
         let timeline = finish_rest(stays);
         before.shutdown();
 
@@ -56,12 +56,12 @@ fn what_turns_of_a_hint_have_saved_side_by_side_is_forgotten_with_it() {
         let turns = [20, 30].map(|most| disk.engine.submit(endless(hint, &prompt, most)).unwrap());
         turns.into_iter().for_each(|turn| drop(finish(turn).unwrap()));
         settle(&disk.engine);
-        assert_eq!(files(disk.path(), &["bin"]), 2, "each has a record");
+        assert_eq!(count(disk.path(), &["bin"]), 2, "each has a record");
         if restarts {
             disk.restart();
         }
         block_on(disk.engine.forget_copies(name(hint))).unwrap();
-        assert_eq!(files(disk.path(), &["bin"]), 0, "restarted: {restarts}");
+        assert_eq!(count(disk.path(), &["bin"]), 0, "restarted: {restarts}");
     }
 }
 
@@ -104,7 +104,7 @@ fn a_conversation_forgotten_while_it_runs_leaves_nothing_on_disk() {
         block_on(engine.forget(name("chat"))).unwrap();
         assert_eq!(finish(running).map(drop), Err(TurnError::Forgotten));
         engine.shutdown();
-        assert_eq!(files(directory.path(), &["bin", "kv"]), 0, "{memory}");
+        assert_eq!(count(directory.path(), &["bin", "kv"]), 0, "{memory}");
     }
 }
 
@@ -120,7 +120,7 @@ fn a_conversation_keeps_its_newest_snapshots_and_no_others_on_disk() {
         block_on(engine.park(name("chat")));
     }
     engine.shutdown();
-    let kept = files(directory.path(), &["kv"]);
+    let kept = count(directory.path(), &["kv"]);
     assert!(kept <= 8, "two turns of 2 snapshots, and those before the first was parked: {kept}");
 }
 
@@ -152,7 +152,7 @@ fn a_sweep_removes_only_unreferenced_objects() {
     let named: usize =
         reader.contents(FINGERPRINT).unwrap().slots.iter().map(|slot| slot.objects.len()).sum();
     assert!(named > 2, "a question and an answer, and the story before");
-    assert_eq!(files(directory.path(), &["kv"]), named);
+    assert_eq!(count(directory.path(), &["kv"]), named);
 
     let after = engine(&model, Some(directory.path()), options());
     let prompt = then(&model, &timeline, "go on");
@@ -194,7 +194,7 @@ fn a_private_anonymous_turn_whose_blocks_left_collects_nothing_on_disk() {
     std::fs::remove_file(slot_file).unwrap();
     disk.restart();
     // A collection would remove them.
-    let unreferenced = files(disk.path(), &["kv"]);
+    let unreferenced = count(disk.path(), &["kv"]);
     assert!(unreferenced > 0);
     let prompt = tokens(&model, &user(&"something else ".repeat(60)));
     let keep = Retention { in_memory: Some(true), ..Retention::default() };
@@ -202,7 +202,7 @@ fn a_private_anonymous_turn_whose_blocks_left_collects_nothing_on_disk() {
     let answer = ask(&disk.engine, anonymous);
     assert!(!answer.moved.is_empty(), "blocks of it have left");
     settle(&disk.engine);
-    assert_eq!(files(disk.path(), &["kv"]), unreferenced);
+    assert_eq!(count(disk.path(), &["kv"]), unreferenced);
     assert_eq!(status(&disk.engine).memory_bytes, 0, "nothing asks for its blocks any more");
 }
 
@@ -266,17 +266,6 @@ fn sweeper(rules: Rules) -> Arc<Mutex<Sweeper>> {
 }
 
 /// The number of files with these extensions.
-fn files(directory: &Path, extensions: &[&str]) -> usize {
-    let (mut found, mut open) = (0, vec![directory.to_owned()]);
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else if let Some(extension) = path.extension().and_then(|end| end.to_str()) {
-                found += usize::from(extensions.contains(&extension));
-            }
-        }
-    }
-    found
+fn count(directory: &Path, extensions: &[&str]) -> usize {
+    files::with_extensions(directory, extensions).len()
 }

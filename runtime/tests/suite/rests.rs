@@ -1,6 +1,6 @@
 //! Memories that are saved in blocks and snapshots of the rest: what is missing costs time alone.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ fn any_one_damaged_object_is_computed_again_and_the_answer_is_the_same() {
         let prompt = then(&model, &second, "go on");
         let expected = alone(&model, &prompt, 20);
 
-        let count = objects(saved.path()).len();
+        let count = files::with_extensions(saved.path(), &["kv"]).len();
         let mut restored = Vec::new();
         for number in 0..count {
             let copy = tempfile::tempdir().unwrap();
             copy_all(saved.path(), copy.path());
-            let object = &objects(copy.path())[number];
+            let object = &files::with_extensions(copy.path(), &["kv"])[number];
             let mut bytes = std::fs::read(object).unwrap();
             *bytes.last_mut().unwrap() ^= 1;
             std::fs::write(object, bytes).unwrap();
@@ -77,21 +77,8 @@ fn the_last_token_of_an_answer_that_a_device_fails_to_compute_leaves_those_befor
     }
 }
 
-fn objects(directory: &Path) -> Vec<PathBuf> {
-    let mut found = all(directory);
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "kv"));
-    found.sort();
-    found
-}
-
-fn all(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let nested = |path: PathBuf| if path.is_dir() { all(&path) } else { vec![path] };
-    entries.flat_map(nested).collect()
-}
-
 fn copy_all(from: &Path, to: &Path) {
-    for file in all(from) {
+    for file in files::below(from) {
         let target = to.join(file.strip_prefix(from).unwrap());
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
         std::fs::copy(&file, target).unwrap();

@@ -1,6 +1,5 @@
 //! What a turn reuses of earlier ones: hot cells, memory and disk; and what it computes instead.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -300,7 +299,7 @@ fn a_damaged_file_is_a_miss_with_a_reason_and_the_answer_is_the_same() {
     let first =
         ask(&disk.engine, request("chat", &tokens(&model, &user(&"words ".repeat(40))), 20));
     disk.engine.shutdown();
-    for object in files(disk.path(), "kv") {
+    for object in files::with_extensions(disk.path(), &["kv"]) {
         let mut bytes = std::fs::read(&object).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&object, bytes).unwrap();
@@ -322,29 +321,12 @@ fn a_forgotten_conversation_starts_from_nothing() {
     let prompt = tokens(&model, &user("remember me"));
     ask(engine, request("chat", &prompt, 10));
     settle(engine);
-    assert_eq!(files(disk.path(), "bin").len(), 1);
+    assert_eq!(files::with_extensions(disk.path(), &["bin"]).len(), 1);
     block_on(engine.forget(name("chat"))).unwrap();
     block_on(engine.park(name("chat"))); // Nothing to park; the writer has finished by then.
     settle(engine);
-    assert_eq!(files(disk.path(), "bin").len(), 0);
-    assert_eq!(files(disk.path(), "kv").len(), 0, "deleted means gone");
+    assert_eq!(files::with_extensions(disk.path(), &["bin"]).len(), 0);
+    assert_eq!(files::with_extensions(disk.path(), &["kv"]).len(), 0, "deleted means gone");
     let again = ask(engine, request("chat", &prompt, 10));
     assert_eq!(again.report.tokens.computed, prompt.len());
-}
-
-/// All files under `directory` with this extension.
-fn files(directory: &Path, extension: &str) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![directory.to_owned()];
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else if path.extension().is_some_and(|found| found == extension) {
-                found.push(path);
-            }
-        }
-    }
-    found
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod files;
 pub mod held;
 #[cfg(feature = "llama")]
 pub mod llama_cpp;

@@ -9,8 +9,8 @@ use hob_slots::format::{ObjectKind, SlotRecord};
 use hob_slots::store::StoreReader;
 use hob_slots::{Timeline, Token, View};
 
-use crate::support::FINGERPRINT;
 use crate::support::replay::holes;
+use crate::support::{FINGERPRINT, files};
 
 /// Every object that a slot file names exists, is whole, and has the name that its tokens give it.
 pub fn check(directory: &Path, model: &dyn Model) {
@@ -95,31 +95,17 @@ fn check_record(record: &SlotRecord, cells: &Cells, log: &ViewLog) {
     }
 }
 
-pub fn files(directory: &Path) -> Vec<PathBuf> {
-    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() { open.push(path) } else { found.push(path) }
-        }
-    }
-    found
-}
-
 /// The files with this extension; skips those that vanish meanwhile.
 pub fn contents(directory: &Path, extension: &str) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut files = files(directory);
-    files.retain(|file| file.extension().is_some_and(|end| end == extension));
+    let files = files::with_extensions(directory, &[extension]);
     files.into_iter().filter_map(|file| Some((file.clone(), std::fs::read(file).ok()?))).collect()
 }
 
 /// Copies the files with this extension; skips those that vanish meanwhile.
 pub fn copy_files(from: &Path, to: &Path, extension: &str) {
-    for file in files(from) {
-        if file.extension().is_some_and(|end| end == extension) {
-            let target = to.join(file.strip_prefix(from).expect("the file is in the directory"));
-            std::fs::create_dir_all(target.parent().expect("a file has a directory")).unwrap();
-            std::fs::copy(&file, &target).ok();
-        }
+    for file in files::with_extensions(from, &[extension]) {
+        let target = to.join(file.strip_prefix(from).expect("the file is in the directory"));
+        std::fs::create_dir_all(target.parent().expect("a file has a directory")).unwrap();
+        std::fs::copy(&file, &target).ok();
     }
 }

@@ -95,12 +95,10 @@ impl World {
 
     /// Damages, truncates or removes a file.
     pub(super) fn harm(&mut self) {
-        let mut files = directory::files(self.directory.path());
-        files.retain(|file| file.extension().is_some_and(|end| end == "kv" || end == "bin"));
+        let files = files::with_extensions(self.directory.path(), &["kv", "bin"]);
         if !self.random.one_in(2) || files.is_empty() {
             return;
         }
-        files.sort();
         let file = self.random.among(&files).clone();
         self.note(format!("harm {}", file.display()));
         let Ok(mut bytes) = std::fs::read(&file) else { return };
