@@ -27,5 +27,5 @@ pub use client::Client;
 pub use gguf::Gguf;
 pub use hobd::{Fault, Hobd, Launch};
 pub use http::{Answer, Call, Stream};
-pub use process::{Process, Signal};
+pub use process::{Memory, Process, Signal};
 pub use real_model::real_model;

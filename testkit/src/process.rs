@@ -1,5 +1,7 @@
 //! A process that ends with the test that started it.
 
+use std::fmt;
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use rustix::process::{Pid, WaitOptions, kill_process, kill_process_group, waitpi
 
 use crate::wait;
 
-/// A process and its children. Dropping it kills all of them.
+/// A process and the children in its group. Dropping it kills all of them.
 #[derive(Debug)]
 pub struct Process(Child);
 
@@ -85,6 +87,27 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Memory of a process on Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    pub resident_bytes: u64,
+    /// The most that was resident so far. The kernel counts roughly.
+    pub peak_bytes: u64,
+}
+
+impl Memory {
+    /// Of the process with this id.
+    pub fn of(pid: impl fmt::Display) -> Self {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let bytes = |name: &str| {
+            let size = status.lines().find_map(|line| line.strip_prefix(name)).expect("its memory");
+            let kib = size.trim().strip_suffix(" kB").expect("a size");
+            kib.parse::<u64>().expect("a number") << 10
+        };
+        Self { resident_bytes: bytes("VmRSS:"), peak_bytes: bytes("VmHWM:") }
     }
 }
 

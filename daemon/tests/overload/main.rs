@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hob_testkit::{Client, Hobd, Launch, Process, Signal, Stream, wait};
+use hob_testkit::{Client, Hobd, Launch, Memory, Process, Signal, Stream, wait};
 use serde_json::{Value, json};
 
 /// Fifty for each slot.
@@ -66,11 +66,8 @@ fn start(directory: &Path) -> Hobd {
 
 /// What is resident now, and the most that was so far.
 fn resident_bytes(hobd: &Hobd) -> [u64; 2] {
-    let status = fs::read_to_string(format!("/proc/{}/status", hobd.ready["pid"])).unwrap();
-    ["VmRSS:", "VmHWM:"].map(|name| {
-        let size = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        size.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
-    })
+    let memory = Memory::of(&hobd.ready["pid"]);
+    [memory.resident_bytes, memory.peak_bytes]
 }
 
 /// The reservations of glibc's arenas, but for the first arena, which has none.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hob_testkit::{Client, Gguf, Hobd, Launch, asset, wait};
+use hob_testkit::{Client, Gguf, Hobd, Launch, Memory, asset, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -222,9 +222,7 @@ fn no_randomly_changed_file_ends_hangs_or_swells_the_daemon() {
 }
 
 fn resident_mib(pid: &Value) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    size.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() >> 10
+    Memory::of(pid).resident_bytes >> 20
 }
 
 fn say(client: &Client) {

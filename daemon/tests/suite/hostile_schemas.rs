@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use hob_testkit::{Answer, Hobd, Launch};
+use hob_testkit::{Answer, Hobd, Launch, Memory};
 use serde_json::{Value, json};
 
 use crate::common::chance::Chance;
@@ -88,10 +88,7 @@ impl MeasuredHobd {
 
     /// The most memory that the process has had so far.
     fn peak_bytes(&self) -> u64 {
-        let pid = &self.hobd.ready["pid"];
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("hobd runs");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        peak.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+        Memory::of(&self.hobd.ready["pid"]).peak_bytes
     }
 }
 

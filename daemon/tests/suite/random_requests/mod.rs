@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use framing::Framed;
-use hob_testkit::{Call, Hobd, Launch, wait};
+use hob_testkit::{Call, Hobd, Launch, Memory, wait};
 use protocols::{STORED, STORED_ROW};
 use random::Random;
 use routes::{METHODS, Route};
@@ -122,9 +122,7 @@ fn counts_what_is_not_allowed(line: &str) -> bool {
 }
 
 fn resident_mib(hobd: &Hobd) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", hobd.process.id())).unwrap();
-    let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    size.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() >> 10
+    Memory::of(hobd.process.id()).resident_bytes >> 20
 }
 
 #[test]

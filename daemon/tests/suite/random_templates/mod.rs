@@ -6,13 +6,12 @@
 mod grammar;
 
 use std::fs;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use grammar::Grammar;
-use hob_testkit::{Hobd, Launch};
+use hob_testkit::{Launch, Memory};
 use serde_json::{Value, json};
 
 use crate::common::chance::{Chance, from_env};
@@ -100,7 +99,7 @@ fn try_one(seed: u64, tally: &Tally) {
     assert_eq!(status["residency"], "resident", "{shown}: {status}");
     let log = launch.log();
     assert!(!log.contains("panicked"), "{shown}: {log}");
-    let largest = largest_mib(&hobd);
+    let largest = Memory::of(hobd.process.id()).peak_bytes >> 20; // Of the daemon itself.
     assert!(largest < MAX_RESIDENT_MIB, "{shown}: {largest} MiB");
     tally.largest_mib.fetch_max(largest, Ordering::Relaxed);
 }
@@ -109,15 +108,6 @@ impl Tally {
     fn took(&self, began: Instant) {
         self.slowest_ms.fetch_max(began.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
-}
-
-/// The largest that the daemon itself was.
-fn largest_mib(hobd: &Hobd) -> u64 {
-    let status =
-        fs::read_to_string(Path::new("/proc").join(hobd.process.id().to_string()).join("status"));
-    let status = status.unwrap();
-    let size = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    size.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() >> 10
 }
 
 fn requests() -> Vec<Value> {
