@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every file below `directory`; one that is removed meanwhile is left out.
+/// Every file below `directory`, sorted; one that is removed meanwhile is left out.
 pub fn below(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![directory.to_owned()];
@@ -14,6 +14,7 @@ pub fn below(directory: &Path) -> Vec<PathBuf> {
             group.push(path);
         }
     }
+    found.sort();
     found
 }
 

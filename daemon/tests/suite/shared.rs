@@ -7,7 +7,7 @@ mod deletion;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hob_testkit::{Client, Hobd, Launch, wait};
+use hob_testkit::{Client, Hobd, Launch, files, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -230,7 +230,7 @@ fn a_damaged_object_is_computed_again() {
     let (first, second) = (world.start("one"), world.start("two"));
     say(&first.client, "talk", 0);
     world.until_published(&first.client, 1);
-    let object = files(&world.shared())
+    let object = files::below(&world.shared())
         .into_iter()
         .find(|file| file.extension().is_some_and(|it| it == "kv"))
         .unwrap();
@@ -290,9 +290,11 @@ fn an_encrypted_place_shows_no_text_and_opens_with_the_key_alone() {
     say(&first.client, "talk", 0);
     world.until_published(&first.client, 1);
     let all: Vec<u8> =
-        files(&world.shared()).iter().flat_map(|file| fs::read(file).unwrap()).collect();
+        files::below(&world.shared()).iter().flat_map(|file| fs::read(file).unwrap()).collect();
     assert!(all.len() > 500 && !contains(&all, b"slowly") && !contains(&all, b"HOBOBJ"));
-    assert!(files(&world.shared()).iter().all(|file| !file.to_string_lossy().contains("talk")));
+    assert!(
+        files::below(&world.shared()).iter().all(|file| !file.to_string_lossy().contains("talk"))
+    );
     let answer = say(&second.client, "talk", 1);
     assert!(answer["hob"]["tokens"]["disk"].as_u64() > Some(50), "{}", answer["hob"]["tokens"]);
     // Another key hides other names, so it finds nothing, and says nothing false.
@@ -390,16 +392,6 @@ fn wait_saved(client: &Client) {
         last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
         (last.1 > 8).then_some(())
     });
-}
-
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

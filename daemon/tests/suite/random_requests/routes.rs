@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use hob_testkit::files;
+
 pub const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 pub struct Route {
@@ -16,17 +18,7 @@ pub struct Route {
 /// Read from the sources: axum's router does not list the methods of its routes.
 pub fn all() -> Vec<Route> {
     let mut routes = Vec::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http"), &mut routes);
-    routes
-}
-
-fn read(directory: &Path, routes: &mut Vec<Route>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            read(&path, routes);
-            continue;
-        }
+    for path in files::below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http")) {
         // Those that serve while the model loads are some of the others.
         if path.ends_with("texts.rs") {
             continue;
@@ -53,4 +45,5 @@ fn read(directory: &Path, routes: &mut Vec<Route>) {
             routes.push(Route { path: path.to_owned(), methods });
         }
     }
+    routes
 }

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use hob_testkit::wait;
+use hob_testkit::{files, wait};
 
-use super::{World, files, messages, say};
+use super::{World, messages, say};
 
 #[test]
 fn a_database_from_a_backup_gets_what_its_daemon_has_published_since() {
@@ -15,7 +15,7 @@ fn a_database_from_a_backup_gets_what_its_daemon_has_published_since() {
     let database = || {
         let is_of_database =
             |file: &PathBuf| file.to_string_lossy().contains("/transcripts.sqlite");
-        files(&data).into_iter().filter(is_of_database)
+        files::below(&data).into_iter().filter(is_of_database)
     };
     let mut first = launch.start();
     say(&first.client, "talk", 0);
@@ -48,7 +48,7 @@ fn two_daemons_of_which_one_began_with_a_copy_of_the_others_data_lose_nothing() 
     say(&first.client, "talk", 0);
     world.until_published(&first.client, 1);
     first.process.terminate(wait::PATIENCE);
-    for file in files(&world.place("one").join("data")) {
+    for file in files::below(&world.place("one").join("data")) {
         let copy = world.place("two").join(file.strip_prefix(world.place("one")).unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::copy(file, copy).unwrap();

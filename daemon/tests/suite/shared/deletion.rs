@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hob_testkit::wait;
+use hob_testkit::{files, wait};
 use serde_json::json;
 
-use super::{World, ask_about, contains, files, messages, say};
+use super::{World, ask_about, contains, messages, say};
 
 #[test]
 fn a_deleted_conversation_leaves_the_place_and_a_private_one_never_enters_it() {
@@ -20,12 +20,14 @@ fn a_deleted_conversation_leaves_the_place_and_a_private_one_never_enters_it() {
     say(&first.client, "talk", 0);
     world.until_published(&first.client, 1);
     let all: Vec<u8> =
-        files(&world.shared()).iter().flat_map(|file| fs::read(file).unwrap()).collect();
+        files::below(&world.shared()).iter().flat_map(|file| fs::read(file).unwrap()).collect();
     assert!(contains(&all, b"slowly"), "the text is clear where the slots directory is");
     assert!(!contains(&all, b"CANARY"));
-    assert!(files(&world.shared()).iter().all(|file| !file.to_string_lossy().contains("secret")));
+    assert!(
+        files::below(&world.shared()).iter().all(|file| !file.to_string_lossy().contains("secret"))
+    );
     assert_eq!(first.client.call("DELETE", "/v1/conversations/talk").send().status, 200);
-    assert_eq!(files(&world.shared()), Vec::<PathBuf>::new());
+    assert_eq!(files::below(&world.shared()), Vec::<PathBuf>::new());
     assert_eq!(world.start("two").client.call("GET", "/v1/conversations/talk").send().status, 404);
 }
 
@@ -38,7 +40,7 @@ fn a_conversation_that_the_place_alone_has_is_deleted_there() {
     let delete = || second.client.call("DELETE", "/v1/conversations/talk").send();
     let deleted = delete();
     assert_eq!(deleted.status, 200, "{}", deleted.text());
-    assert_eq!(files(&world.shared()), Vec::<PathBuf>::new());
+    assert_eq!(files::below(&world.shared()), Vec::<PathBuf>::new());
     assert_eq!(delete().status, 404);
 }
 
@@ -49,7 +51,7 @@ fn a_removed_document_leaves_the_place_and_its_conversation_stays() {
     let id = ask_about(&first.client, "CANARY in the castle. ");
     world.until_published(&first.client, 1);
     let has_canary = || {
-        let files = files(&world.shared());
+        let files = files::below(&world.shared());
         let all: Vec<u8> = files.iter().flat_map(|file| fs::read(file).unwrap()).collect();
         contains(&all, b"CANARY")
     };
@@ -60,7 +62,7 @@ fn a_removed_document_leaves_the_place_and_its_conversation_stays() {
     world.until_published(&first.client, 2);
     assert!(!has_canary());
     let is_kv = |file: &PathBuf| file.extension().is_some_and(|it| it == "kv" || it == "bin");
-    let kv: Vec<PathBuf> = files(&world.shared()).into_iter().filter(is_kv).collect();
+    let kv: Vec<PathBuf> = files::below(&world.shared()).into_iter().filter(is_kv).collect();
     assert_eq!(kv, Vec::<PathBuf>::new(), "it contained the text");
     assert_eq!(messages(&world.start("two").client, "talk"), 2);
 }
@@ -72,7 +74,7 @@ fn a_conversation_comes_back_to_the_place_where_the_removal_of_its_document_fail
     let id = ask_about(&first.client, "The castle has seven doors. ");
     world.until_published(&first.client, 1);
     let has_text = || {
-        let files = files(&world.shared());
+        let files = files::below(&world.shared());
         files.iter().any(|file| file.extension().is_some_and(|it| it == "json"))
     };
     assert!(has_text());
