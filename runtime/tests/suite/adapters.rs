@@ -26,10 +26,7 @@ fn with(adapters: &Adapters, conversation: &str, prompt: &[Token]) -> TurnReques
 }
 
 fn alone_with(model: &Arc<dyn Model>, adapters: &Adapters, prompt: &[Token]) -> Vec<Token> {
-    let engine = engine(model, None, options());
-    let answer = ask(&engine, with(adapters, "alone", prompt));
-    engine.shutdown();
-    answer.tokens
+    answered_alone(model, with(adapters, "alone", prompt))
 }
 
 fn record(on_disk: &OnDisk) -> SlotRecord {

@@ -51,10 +51,7 @@ fn a_preempted_turn_waits_for_the_end_of_another_one() {
     let counters = status(&engine).counters;
     assert!((1..=3).contains(&counters.preempted), "not again and again: {counters:?}");
     for (n, answer) in answers.iter().enumerate() {
-        assert_eq!(
-            answer.tokens,
-            ask(&crate::support::engine(&model, None, options()), long(&model, n)).tokens
-        );
+        assert_eq!(answer.tokens, answered_alone(&model, long(&model, n)));
         assert_eq!(answer.report.tokens.prompt(), long(&model, n).prompt.len());
     }
 }

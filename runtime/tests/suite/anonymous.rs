@@ -94,7 +94,7 @@ fn no_other_request_finds_what_did_not_see_everything() {
             _ => TurnRequest { keep: in_memory.clone(), ..nameless(&next, 24) },
         };
         let whole = TurnRequest { budget: None, ..whole };
-        let expected = alone_ignoring_ends(&model, &whole.prompt);
+        let expected = answered_alone(&model, endless("alone", &whole.prompt, 24));
         let answer = ask(&disk.engine, whole);
         assert!(answer.report.tokens.cached() <= pure, "{other}, {pure}: {:?}", answer.report);
         assert_eq!(answer.tokens, expected, "{other}");
@@ -220,11 +220,4 @@ fn it_gives_the_memory_of_its_blocks_to_another() {
         assert_eq!(answer.tokens.len(), 24, "{word}: {:?}", answer.cells);
     }
     tight.shutdown();
-}
-
-fn alone_ignoring_ends(model: &Arc<dyn Model>, prompt: &[Token]) -> Vec<Token> {
-    let engine = engine(model, None, options());
-    let answer = ask(&engine, endless("alone", prompt, 24));
-    engine.shutdown();
-    answer.tokens
 }

@@ -9,6 +9,7 @@ use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, FinishReason, Model, NoEviction, TurnError, TurnRequest};
 use hob_slots::Token;
 
+use crate::support::held::MicroBatches;
 use crate::support::wait::{PATIENCE, until};
 use crate::support::*;
 
@@ -112,21 +113,22 @@ impl Chat {
 
 #[test]
 fn turns_that_do_not_fit_together_run_in_turn_and_answer_the_same() {
-    // Slow enough for the second turn to come while the first one runs.
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let small = EngineOptions { context_tokens: 256, micro_batch: 64, ..options() };
     let engine = engine(&model, None, small);
     let prompts: Vec<Vec<Token>> =
         (0..2).map(|n| tokens(&model, &user(&format!("number {n} ").repeat(12)))).collect();
     let endless = |n: usize| endless(&format!("chat {n}"), &prompts[n], 60);
-    let turns: Vec<_> = (0..2).map(|n| engine.submit(endless(n)).unwrap()).collect();
-    let answers: Vec<_> = turns.into_iter().map(|turn| finish(turn).unwrap()).collect();
+    let (first, paused) = batches.first_of(&engine, endless(0));
+    let second = engine.submit(endless(1)).unwrap();
+    drop(paused);
+    let answers = [first, second].map(|turn| finish(turn).unwrap());
 
     assert!(prompts[0].len() + prompts[1].len() + 120 > 256, "they do not fit together");
     assert!(status(&engine).counters.preempted > 0, "one of them waited");
     for (n, answer) in answers.iter().enumerate() {
-        let engine = crate::support::engine(&model, None, options());
-        assert_eq!(answer.tokens, ask(&engine, endless(n)).tokens);
+        assert_eq!(answer.tokens, answered_alone(&model, endless(n)));
     }
 }
 

@@ -118,7 +118,7 @@ fn kv_that_did_not_see_everything_is_found_by_no_other_conversation() {
             .iter()
             .all(|moved| moved.at % BLOCK_TOKENS == 0 || moved.at > prompt.len() - 300)
     );
-    let expected = alone_ignoring_ends(&model, &prompt);
+    let expected = answered_alone(&model, endless("alone", &prompt, 24));
     assert_ne!(answer.tokens, expected, "what it did not see matters");
     for parks in [false, true] {
         if parks {
@@ -410,11 +410,4 @@ fn regenerating_and_editing_continue_behind_a_cell() {
         let expected = replay.answer(&*model, &prompt, &answer, &ends(&model));
         assert_eq!(answer.tokens, expected, "back to turn {turn}: {:?}", answer.moved);
     }
-}
-
-fn alone_ignoring_ends(model: &Arc<dyn Model>, prompt: &[Token]) -> Vec<Token> {
-    let engine = engine(model, None, options());
-    let answer = ask(&engine, endless("alone", prompt, 24));
-    engine.shutdown();
-    answer.tokens
 }

@@ -10,7 +10,8 @@ use hob_slots::store::StoreReader;
 
 use crate::support::held::MicroBatches;
 use crate::support::{
-    FINGERPRINT, ask, endless, engine, fake, finish, name, options, request, settle, status, tokens,
+    FINGERPRINT, alone, ask, endless, engine, fake, finish, name, options, request, settle, status,
+    tokens,
 };
 
 const PREFIX: &str = "__system_prefix__";
@@ -35,12 +36,11 @@ fn a_conversation_computes_only_what_follows_a_warm_prefix() {
         let prefix = rules(&model);
         let warmed = ask(&engine, prewarm(&prefix));
         assert_eq!((warmed.report.tokens.computed, warmed.tokens.len()), (prefix.len(), 0));
-        let alone = crate::support::engine(&model, None, options());
         for conversation in ["one", "two"] {
             let prompt = [&prefix[..], &tokens(&model, conversation)].concat();
             let answer = ask(&engine, request(conversation, &prompt, 20));
             assert_eq!(answer.report.tokens.computed, conversation.len(), "{memory}");
-            assert_eq!(answer.tokens, ask(&alone, request(conversation, &prompt, 20)).tokens);
+            assert_eq!(answer.tokens, alone(&model, &prompt, 20));
         }
     }
 }
@@ -124,8 +124,7 @@ fn a_speculation_is_reused_up_to_the_first_difference() {
         let more = [&said[..], &tokens(&model, "is?")].concat();
         let promoted = ask(&engine, request("chat", &more, 10));
         assert_eq!(promoted.report.tokens.computed, 3, "{memory}");
-        let alone = crate::support::engine(&model, None, options());
-        assert_eq!(promoted.tokens, ask(&alone, request("chat", &more, 10)).tokens);
+        assert_eq!(promoted.tokens, alone(&model, &more, 10));
     }
     let model = fake();
     let engine = engine(&model, None, options());
@@ -134,8 +133,7 @@ fn a_speculation_is_reused_up_to_the_first_difference() {
     let other = tokens(&model, "what time is it now?");
     let rolled_back = ask(&engine, request("chat", &other, 10));
     assert_eq!(rolled_back.report.tokens.computed, "now?".len());
-    let alone = crate::support::engine(&model, None, options());
-    assert_eq!(rolled_back.tokens, ask(&alone, request("chat", &other, 10)).tokens);
+    assert_eq!(rolled_back.tokens, alone(&model, &other, 10));
 }
 
 #[test]

@@ -20,14 +20,6 @@ fn words(model: &Arc<dyn Model>, from: usize, tokens: usize) -> Vec<Token> {
     self::tokens(model, &text)[..tokens].to_vec()
 }
 
-/// The answer of an engine that has served nothing else, and has room for all.
-fn expected(model: &Arc<dyn Model>, prompt: &[Token]) -> Vec<Token> {
-    let engine = engine(model, None, options());
-    let answer = ask(&engine, endless("alone", prompt, None));
-    engine.shutdown();
-    answer.tokens
-}
-
 #[test]
 fn what_a_branch_did_not_see_is_not_restored_behind_cells_that_saw_everything() {
     let model = fake();
@@ -52,7 +44,8 @@ fn what_a_branch_did_not_see_is_not_restored_behind_cells_that_saw_everything() 
     let back = &long[..880];
     let answer = ask(&disk.engine, endless("chat", back, None));
 
-    assert_eq!(answer.tokens, expected(&model, back), "{:?}", answer.report.tokens);
+    let expected = answered_alone(&model, endless("alone", back, None));
+    assert_eq!(answer.tokens, expected, "{:?}", answer.report.tokens);
 }
 
 #[test]

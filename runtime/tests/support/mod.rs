@@ -67,8 +67,13 @@ pub fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
 
 /// The answer of an engine that has served nothing else.
 pub fn alone(model: &Arc<dyn Model>, prompt: &[Token], max_tokens: usize) -> Vec<Token> {
+    answered_alone(model, request("alone", prompt, max_tokens))
+}
+
+/// [`alone`], to any turn.
+pub fn answered_alone(model: &Arc<dyn Model>, turn: TurnRequest) -> Vec<Token> {
     let engine = engine(model, None, options());
-    let answer = ask(&engine, request("alone", prompt, max_tokens));
+    let answer = ask(&engine, turn);
     engine.shutdown();
     answer.tokens
 }
