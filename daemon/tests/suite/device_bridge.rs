@@ -12,6 +12,8 @@ use tungstenite::protocol::CloseFrame;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket, accept_hdr};
 
+use crate::common::socket::next_message;
+
 const TOKEN: &str = "pair me";
 
 /// The agent's side.
@@ -66,11 +68,7 @@ impl Device {
     }
 
     fn read(&mut self) -> Value {
-        loop {
-            if let Message::Text(text) = self.socket.read().unwrap() {
-                return serde_json::from_str(&text).unwrap();
-            }
-        }
+        next_message(&mut self.socket)
     }
 
     fn ask(&mut self, message: &Value) -> Value {

@@ -7,6 +7,7 @@ use hob_testkit::wait;
 use serde_json::json;
 use tungstenite::accept;
 
+use crate::common::socket::next_message;
 use crate::upstream::engine::{Engine, Script, said};
 
 use super::*;
@@ -27,15 +28,10 @@ fn what_an_agent_asks_is_in_no_log_and_in_no_error() {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut agent = accept(stream).unwrap();
     let mut flock = Flock(0);
-    let read = |agent: &mut tungstenite::WebSocket<TcpStream>| loop {
-        if let Message::Text(text) = agent.read().unwrap() {
-            return serde_json::from_str::<Value>(&text).unwrap();
-        }
-    };
-    assert_eq!(read(&mut agent)["type"], "register");
+    assert_eq!(next_message(&mut agent)["type"], "register");
     let mut ask = |message: &Value| {
         agent.send(Message::text(message.to_string())).unwrap();
-        read(&mut agent)
+        next_message(&mut agent)
     };
     let generate = |prompt: Value, flock: &mut Flock| {
         json!({"type": "generate", "correlationId": "a", "prompt": prompt,
@@ -67,7 +63,7 @@ fn what_an_agent_asks_is_in_no_log_and_in_no_error() {
     let loaded = json!({"type": "load", "correlationId": "d",
         "modelPath": format!("/phone/{}.gguf", flock.next())});
     agent.send(Message::text(loaded.to_string())).unwrap();
-    assert_eq!(read(&mut agent)["ok"], true);
+    assert_eq!(next_message(&mut agent)["ok"], true);
     agent.send(Message::binary(flock.next().into_bytes())).unwrap();
     agent.close(None).ok();
     drop(agent);

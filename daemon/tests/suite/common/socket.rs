@@ -57,11 +57,7 @@ impl Client {
     }
 
     pub fn next(&mut self) -> Value {
-        loop {
-            if let Message::Text(text) = self.socket.read().unwrap() {
-                return serde_json::from_str(&text).unwrap();
-            }
-        }
+        next_message(&mut self.socket)
     }
 
     /// The events up to the first of this type.
@@ -76,6 +72,15 @@ impl Client {
     /// The events up to `response.done`.
     pub fn answer(&mut self) -> Vec<Value> {
         self.until("response.done")
+    }
+}
+
+/// The next message that is a text: an object.
+pub fn next_message(socket: &mut WebSocket<TcpStream>) -> Value {
+    loop {
+        if let Message::Text(text) = socket.read().unwrap() {
+            return serde_json::from_str(&text).unwrap();
+        }
     }
 }
 
