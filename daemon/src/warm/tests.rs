@@ -81,10 +81,15 @@ async fn a_changed_profile_computes_what_follows_the_change_and_nothing_before_i
 #[tokio::test]
 async fn a_prewarm_is_cancelled_and_restarted_when_its_profile_changes() {
     let model = FakeModel::new().with_pace(Duration::from_millis(2));
-    let world = World { model, ..World::new(&[("default", &RULES.repeat(10))]) }.start(None);
+    let world = World { model, ..World::new(&[("default", &RULES.repeat(40))]) }.start(None);
     world.boot();
-    world.until(|warm_status| warm_status.prefixes.len() == 1).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    for _ in 0..POLLS {
+        let EngineStatus { slots, prefixes, .. } = world.status().await;
+        if slots.iter().chain(&prefixes).any(|slot| slot.tokens > 0) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     world.change("default", "You are a kettle.");
     let warm_status = world.until_warm(1).await;
     let warmed = warm_status.prefixes[&name("default")].warmed.unwrap();
