@@ -1,14 +1,14 @@
 //! Daemons and `hob` commands that compete for one directory.
 //!
-//! Runs ten seconds, or a minute with `HOB_TEST_ALL=1`. Needs `hob` beside `hobd`: `cargo xtask
-//! test` builds both.
+//! Runs ten seconds, or a minute with `HOB_TEST_ALL=1`; longer where too little has happened by then. Needs `hob`
+//! beside `hobd`: `cargo xtask test` builds both.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use hob_testkit::{Hobd, Launch};
+use hob_testkit::{Hobd, Launch, wait};
 use serde_json::json;
 
 const SPEAKERS: usize = 3;
@@ -17,38 +17,60 @@ const SPEAKERS: usize = 3;
 const LOOPS: [&[&str]; 4] =
     [&["ls", "--json"], &["verify"], &["prune", "--yes", "--older-than", "0s"], &["gc", "--yes"]];
 
+/// What has succeeded so far.
+#[derive(Default)]
+struct Counts {
+    turns: AtomicU32,
+    /// Of each of the loops.
+    runs: [AtomicU32; LOOPS.len()],
+}
+
+impl Counts {
+    /// Whether so many daemons have served enough.
+    fn suffice_for(&self, daemons: u32) -> bool {
+        let read = |count: &AtomicU32| count.load(Ordering::Relaxed);
+        read(&self.turns) > 10 * daemons && self.runs.iter().all(|runs| read(runs) >= daemons)
+    }
+}
+
 #[test]
 fn two_daemons_and_four_command_lines_share_a_directory_and_prune_no_live_kv() {
     let all = std::env::var("HOB_TEST_ALL").is_ok();
     let half = Duration::from_secs(if all { 30 } else { 5 });
     let directory = tempfile::tempdir().unwrap();
-    let (stop, turns) = (AtomicBool::new(false), AtomicU32::new(0));
-    let runs: Vec<u32> = std::thread::scope(|scope| {
-        let loops: Vec<_> = LOOPS
-            .into_iter()
-            .map(|arguments| scope.spawn(|| run_until(&stop, directory.path(), arguments)))
-            .collect();
+    let (stop, counts) = (AtomicBool::new(false), Counts::default());
+    std::thread::scope(|scope| {
+        for (arguments, runs) in LOOPS.into_iter().zip(&counts.runs) {
+            let (stop, directory) = (&stop, directory.path());
+            scope.spawn(move || run_until(stop, directory, arguments, runs));
+        }
         // Raised after a panic, too: without it the loops never end and the test hangs.
         let _stop = Raise(&stop);
-        for _ in 0..2 {
+        for daemons in 1..=2 {
             let hobd = start(directory.path());
-            let end = Instant::now() + half;
+            let began = Instant::now();
+            let is_over = || {
+                let is_enough = began.elapsed() > half && counts.suffice_for(daemons);
+                is_enough || began.elapsed() > wait::PATIENCE
+            };
             std::thread::scope(|scope| {
                 for speaker in 0..SPEAKERS {
-                    let (hobd, turns) = (&hobd, &turns);
-                    scope.spawn(move || {
-                        turns.fetch_add(talk_until(hobd, end, speaker), Ordering::Relaxed)
-                    });
+                    let (hobd, turns, is_over) = (&hobd, &counts.turns, &is_over);
+                    scope.spawn(move || talk_until(is_over, hobd, speaker, turns));
                 }
-                scope.spawn(|| expect_refusals_until(end, directory.path(), hobd.process.id()));
+                scope.spawn(|| {
+                    expect_refusals_until(&is_over, directory.path(), hobd.process.id());
+                });
             });
             // `hobd` is dropped here, which kills it without a shutdown.
         }
-        stop.store(true, Ordering::Relaxed);
-        loops.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    println!("{} turns, runs of the command lines: {runs:?}", turns.load(Ordering::Relaxed));
-    assert!(turns.load(Ordering::Relaxed) > 20 && runs.iter().all(|&runs| runs > 1));
+    println!(
+        "{} turns, runs of the command lines: {:?}",
+        counts.turns.load(Ordering::Relaxed),
+        counts.runs
+    );
+    assert!(counts.suffice_for(2));
 }
 
 /// Sets the flag when dropped.
@@ -60,9 +82,8 @@ impl Drop for Raise<'_> {
     }
 }
 
-/// Repeats `hob slots …` until `stop`. Returns how many runs succeeded.
-fn run_until(stop: &AtomicBool, directory: &Path, arguments: &[&str]) -> u32 {
-    let mut done = 0;
+/// Repeats `hob slots …` until `stop`, and counts the runs that succeed.
+fn run_until(stop: &AtomicBool, directory: &Path, arguments: &[&str], runs: &AtomicU32) {
     while !stop.load(Ordering::Relaxed) {
         let Output { status, stderr, .. } =
             program("hob", directory).command().arg("slots").args(arguments).output().unwrap();
@@ -71,14 +92,13 @@ fn run_until(stop: &AtomicBool, directory: &Path, arguments: &[&str]) -> u32 {
         let expected = ["in use by", "cannot reach", "no daemon", "broke off"];
         let is_expected = expected.iter().any(|text| error.contains(text));
         assert!(status.success() || is_expected, "{arguments:?} ended with {status}: {error}");
-        done += u32::from(status.success());
+        runs.fetch_add(u32::from(status.success()), Ordering::Relaxed);
     }
-    done
 }
 
-/// Starts a second hobd on the owned directory until `end`. Each start must be refused.
-fn expect_refusals_until(end: Instant, directory: &Path, owner: u32) {
-    while Instant::now() < end {
+/// Starts a second hobd on the owned directory again and again. Each start must be refused.
+fn expect_refusals_until(is_over: impl Fn() -> bool, directory: &Path, owner: u32) {
+    while !is_over() {
         let output = hobd(directory).command().args(["--listen", "127.0.0.1:0"]).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "a second hobd must not own the directory");
@@ -93,11 +113,13 @@ fn start(directory: &Path) -> Hobd {
     started.expect("hobd never became the owner of the directory")
 }
 
-/// Talks until `end`. From the second turn on hobd computes only new tokens, whatever other
-/// processes prune. Returns the number of turns.
-fn talk_until(hobd: &Hobd, end: Instant, speaker: usize) -> u32 {
-    let mut turns = 0;
-    while Instant::now() < end {
+/// Talks, and counts the turns. From the second one on hobd computes only new tokens, whatever other
+/// processes prune.
+fn talk_until(is_over: impl Fn() -> bool, hobd: &Hobd, speaker: usize, counted: &AtomicU32) {
+    for turns in 0.. {
+        if is_over() {
+            break;
+        }
         // 40 turns fill the context, so every 40th turn starts a new conversation.
         let (chapter, page) = (turns / 40, turns % 40);
         let body = json!({
@@ -108,9 +130,8 @@ fn talk_until(hobd: &Hobd, end: Instant, speaker: usize) -> u32 {
         let answer = hobd.client.chat(&body);
         let computed = answer["hob"]["tokens"]["computed"].as_u64().unwrap();
         assert!(page == 0 || computed < 60, "live KV was pruned: {answer}");
-        turns += 1;
+        counted.fetch_add(1, Ordering::Relaxed);
     }
-    turns
 }
 
 fn hobd(directory: &Path) -> Launch {
