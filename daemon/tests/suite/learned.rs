@@ -44,6 +44,18 @@ fn until_warm(world: &World, count: usize) -> Vec<Value> {
     learned(world)
 }
 
+/// Teaches another prompt, and asserts that nothing else is learned: what is learned of later requests comes after
+/// what would have been learned of those before. Returns its prefix.
+fn learns_another_alone(world: &World) -> Value {
+    let system = json!({"role": "system", "content": "Be the cook of a large ship. ".repeat(20)});
+    for question in QUESTIONS {
+        world.chat(json!([system, user(question)]), json!({}));
+    }
+    let prefix = until_warm(world, 1).remove(0);
+    assert!(prefix["text"].as_str().unwrap().contains("the cook"), "{prefix}");
+    prefix
+}
+
 fn number(value: &Value) -> usize {
     value.as_u64().unwrap() as usize
 }
@@ -55,10 +67,11 @@ fn three_conversations_without_a_key_teach_their_system_prompt() {
         ask(&world, question);
     }
     ask(&world, "How late is it?"); // The same conversation once more.
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    assert!(learned(&world).is_empty());
+    let other = learns_another_alone(&world);
     ask(&world, "Where is the beach?");
-    let prefix = until_warm(&world, 1).remove(0);
+    let mut learned = until_warm(&world, 2);
+    learned.retain(|prefix| prefix["name"] != other["name"]);
+    let prefix = learned.remove(0);
     assert!(number(&prefix["tokens"]) > rules().len(), "{prefix}");
     assert!(number(&prefix["tokens"]) < rules().len() + 64, "{prefix}");
     assert!(prefix["text"].as_str().unwrap().contains("the porter"), "{prefix}");
@@ -151,11 +164,12 @@ fn a_forgotten_prefix_loses_its_kv_and_its_conversations() {
     drop(world);
 
     let world = Plan::new().directory(directory.path()).start();
-    ask(&world, "May I bring a dog?");
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    assert!(learned(&world).is_empty(), "one further conversation is not enough");
-    let all = world.call("DELETE", "/v1/learned").send();
-    assert_eq!((all.status, &all.json()["forgotten"]), (200, &json!([])));
+    ask(&world, "May I bring a dog?"); // One further conversation is not enough.
+    let other = learns_another_alone(&world);
+    for forgotten in [json!([other["name"]]), json!([])] {
+        let all = world.call("DELETE", "/v1/learned").send();
+        assert_eq!((all.status, &all.json()["forgotten"]), (200, &forgotten));
+    }
 }
 
 #[test]
@@ -166,13 +180,7 @@ fn requests_that_ask_to_store_nothing_teach_nothing() {
             ask_as(&world, question, private.clone());
         }
     }
-    // What is learned of later requests comes after what would have been learned of those.
-    let system = json!({"role": "system", "content": "Be the cook of a large ship. ".repeat(20)});
-    for question in QUESTIONS {
-        world.chat(json!([system, user(question)]), json!({}));
-    }
-    let prefix = until_warm(&world, 1).remove(0);
-    assert!(prefix["text"].as_str().unwrap().contains("the cook"), "{prefix}");
+    learns_another_alone(&world);
 }
 
 #[test]
@@ -200,8 +208,7 @@ fn a_prefix_that_a_profile_covers_is_not_learned() {
         let body = json!({"conversation": id, "hob": {"profile": "porter"}});
         world.chat(json!([user(question)]), body);
     }
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    assert!(learned(&world).is_empty());
+    learns_another_alone(&world);
 }
 
 #[test]
