@@ -191,13 +191,13 @@ fn an_answer_elsewhere_is_not_delayed() {
 fn the_next_message_waits_for_the_answer_before_it() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
     let mut body = append("a");
-    body["max_tokens"] = 400.into();
+    body["max_tokens"] = 4000.into();
     body["ignore_eos"] = true.into();
     let mut stream = world.stream(json!([user("Hello")]), body);
     stream.next().unwrap();
     let answer = typed(&world, "a", "And then ");
     assert_eq!((&answer["ahead"], &answer["reason"]), (&json!(false), &json!("answering")));
-    stream.collect();
+    drop(stream);
     world.until("the words are accepted", |world| {
         typed(world, "a", "And then ")["ahead"] == json!(true)
     });
