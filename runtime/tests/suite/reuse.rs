@@ -7,7 +7,8 @@ use std::time::Duration;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
-use hob_runtime::{EngineOptions, MissReason, TurnRequest};
+use hob_runtime::{EngineOptions, MissReason, Model, TurnRequest};
+use hob_slots::Token;
 use hob_slots::store::StoreReader;
 
 use crate::support::held::MicroBatches;
@@ -234,22 +235,27 @@ fn after_another_answer_the_one_before_goes_on_and_computes_only_new_tokens() {
     }
 }
 
+/// The timeline of a first turn and the prompt of a second one, which an engine answered before a restart.
+fn two_turns(model: &Arc<dyn Model>) -> (OnDisk, Vec<Token>, Vec<Token>) {
+    let mut disk = OnDisk::new(model);
+    let first = ask(&disk.engine, request("chat", &tokens(model, &user("the first words")), 30));
+    let second = then(model, &first.timeline, "a question");
+    ask(&disk.engine, request("chat", &second, 30));
+    disk.restart();
+    (disk, first.timeline, second)
+}
+
 #[test]
 fn an_edit_after_a_regenerated_answer_still_finds_the_turn_before() {
     for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
         let model = of_memory(memory);
-        let mut disk = OnDisk::new(&model);
-        let first =
-            ask(&disk.engine, request("chat", &tokens(&model, &user("the first words")), 30));
-        let second = then(&model, &first.timeline, "a question");
-        ask(&disk.engine, request("chat", &second, 30));
-        disk.restart();
+        let (mut disk, first, second) = two_turns(&model);
         ask(&disk.engine, request("chat", &second, 30));
 
         disk.restart();
-        let edited = then(&model, &first.timeline, "another question");
+        let edited = then(&model, &first, "another question");
         let answer = ask(&disk.engine, request("chat", &edited, 30));
-        assert!(answer.report.tokens.disk >= first.timeline.len(), "{memory}: {:?}", answer.report);
+        assert!(answer.report.tokens.disk >= first.len(), "{memory}: {:?}", answer.report);
     }
 }
 
@@ -257,15 +263,10 @@ fn an_edit_after_a_regenerated_answer_still_finds_the_turn_before() {
 fn an_edited_last_message_does_not_start_from_nothing_and_says_where_it_differs() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model = of_memory(memory);
-        let mut disk = OnDisk::new(&model);
-        let first =
-            ask(&disk.engine, request("chat", &tokens(&model, &user("the first words")), 30));
-        let second = then(&model, &first.timeline, "a question");
-        ask(&disk.engine, request("chat", &second, 30));
-        disk.restart();
-        let edited = then(&model, &first.timeline, "another question");
+        let (disk, first, _) = two_turns(&model);
+        let edited = then(&model, &first, "another question");
         let answer = ask(&disk.engine, request("chat", &edited, 30));
-        assert!(answer.report.tokens.disk >= first.timeline.len(), "{:?}", answer.report);
+        assert!(answer.report.tokens.disk >= first.len(), "{:?}", answer.report);
         let miss = answer.report.miss.expect("part of the old turn is of no use");
         assert_eq!(miss.kind(), "differs", "{miss}");
         assert_eq!(answer.tokens, alone(&model, &edited, 30));

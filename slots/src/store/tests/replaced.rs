@@ -23,13 +23,8 @@ impl Hooks for Racing {
 
 #[test]
 fn a_file_that_has_taken_the_place_of_a_damaged_one_is_read_and_stays() {
-    let (disk, dir) = (Arc::new(Racing::default()), TempDir::new().unwrap());
-    let hooked = Arc::new(HookedDisk(disk.clone()));
-    let store = Store::open_on(hooked, dir.path().join("slots")).unwrap();
-    let world = World { store, dir };
+    let (disk, world) = one_saved();
     let (object, record) = (block(1), slot("chat", &[&block(1)]));
-    world.put(&object);
-    world.store.put_slot(MODEL, &record).unwrap();
 
     damage(&disk, &world.object_path(&object), 700);
     assert_eq!(world.get(&object).unwrap(), object);
@@ -42,13 +37,7 @@ fn a_file_that_has_taken_the_place_of_a_damaged_one_is_read_and_stays() {
 
 #[test]
 fn a_file_that_has_taken_the_place_of_one_that_was_rejected_stays() {
-    let (disk, dir) = (Arc::new(Racing::default()), TempDir::new().unwrap());
-    let hooked = Arc::new(HookedDisk(disk.clone()));
-    let store = Store::open_on(hooked, dir.path().join("slots")).unwrap();
-    let world = World { store, dir };
-    let (object, record) = (block(1), slot("chat", &[&block(1)]));
-    world.put(&object);
-    world.store.put_slot(MODEL, &record).unwrap();
+    let (disk, world) = one_saved();
     let files = world.store.stored_files(MODEL).unwrap();
     let [slot_file, object_file] = &files[..] else { panic!("one of each: {files:?}") };
 
@@ -61,6 +50,17 @@ fn a_file_that_has_taken_the_place_of_one_that_was_rejected_stays() {
     assert!(!world.store.reject_file(object_file));
     assert!(disk.next.lock().is_none(), "both were replaced");
     assert!(world.quarantined().is_empty());
+}
+
+/// A slot file and its object on a racing disk.
+fn one_saved() -> (Arc<Racing>, World) {
+    let (disk, dir) = (Arc::new(Racing::default()), TempDir::new().unwrap());
+    let hooked = Arc::new(HookedDisk(disk.clone()));
+    let store = Store::open_on(hooked, dir.path().join("slots")).unwrap();
+    let world = World { store, dir };
+    world.put(&block(1));
+    world.store.put_slot(MODEL, &slot("chat", &[&block(1)])).unwrap();
+    (disk, world)
 }
 
 /// Damages a file, whose place the whole one takes as soon as it is opened.
