@@ -150,18 +150,10 @@ mod tests {
             bytes: 1,
         };
         SlotRecord {
-            conversation: "chat".parse().unwrap(),
-            adapters: Default::default(),
-            class: TtlClass::Long,
-            created_at: Timestamp(0),
-            used_at: Timestamp(0),
-            turns: 0,
             tokens: timeline.tokens().to_vec(),
             blocks: timeline.blocks().iter().map(block).collect(),
-            snapshots: Vec::new(),
-            segments: Vec::new(),
-            branches: Vec::new(),
             lineage: Lineage { views: timeline.views(), away: Vec::new() },
+            ..SlotRecord::empty("chat".parse().unwrap(), TtlClass::Long, Timestamp(0))
         }
     }
 

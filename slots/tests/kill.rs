@@ -173,18 +173,10 @@ fn expected(who: u64, version: u64) -> SlotRecord {
     let now = Timestamp::from(SystemTime::now());
     let blocks: Vec<BlockRef> = blocks.collect();
     SlotRecord {
-        conversation: name(who),
-        adapters: Default::default(),
-        class: classes[(version % 4) as usize],
-        created_at: now,
-        used_at: now,
         turns: 1,
         tokens: vec![Token(version as i32); 64 * blocks.len()],
         blocks,
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
-        lineage: Default::default(),
+        ..SlotRecord::empty(name(who), classes[(version % 4) as usize], now)
     }
 }
 

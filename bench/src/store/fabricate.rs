@@ -110,17 +110,9 @@ pub const LAST_USE: Timestamp = Timestamp(1_700_000_000_000);
 
 pub fn record(conversation: &str, tokens: &[Token], blocks: Vec<BlockRef>) -> Result<SlotRecord> {
     Ok(SlotRecord {
-        conversation: ConversationId::new(conversation)?,
-        adapters: Default::default(),
-        class: TtlClass::Long,
-        created_at: LAST_USE,
-        used_at: LAST_USE,
         turns: 1,
         tokens: tokens.to_vec(),
         blocks,
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
-        lineage: Default::default(),
+        ..SlotRecord::empty(ConversationId::new(conversation)?, TtlClass::Long, LAST_USE)
     })
 }

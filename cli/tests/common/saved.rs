@@ -49,18 +49,9 @@ pub fn save(store: &Store, name: &str, class: TtlClass, unused_secs: u64, tokens
     }
     let used_at = Timestamp::from(SystemTime::now() - Duration::from_secs(unused_secs));
     let record = SlotRecord {
-        conversation: ConversationId::new(name).unwrap(),
-        adapters: Default::default(),
-        class,
-        created_at: used_at,
-        used_at,
-        turns: 0,
         tokens,
         blocks,
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
-        lineage: Default::default(),
+        ..SlotRecord::empty(ConversationId::new(name).unwrap(), class, used_at)
     };
     store.put_slot(MODEL, &record).unwrap();
 }

@@ -91,18 +91,11 @@ mod tests {
         };
         let block = BlockRef { end: 64, id: object.id(), bytes: object.file_bytes() };
         let record = SlotRecord {
-            conversation: "chat".parse().unwrap(),
-            adapters: Default::default(),
-            class: TtlClass::Permanent,
             created_at: Timestamp(1),
-            used_at: Timestamp(2),
             turns: 1,
             tokens: object.tokens.clone(),
             blocks: vec![block],
-            snapshots: Vec::new(),
-            segments: Vec::new(),
-            branches: Vec::new(),
-            lineage: Default::default(),
+            ..SlotRecord::empty("chat".parse().unwrap(), TtlClass::Permanent, Timestamp(2))
         };
         let adopted = || adopt(&store, &NoEngine, MODEL, &record).unwrap();
 

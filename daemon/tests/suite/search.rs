@@ -146,18 +146,9 @@ fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
             now: clock(),
         });
         let record = SlotRecord {
-            conversation: id,
-            adapters: Default::default(),
-            class: TtlClass::Permanent,
-            created_at: Timestamp(1),
-            used_at: Timestamp(1),
             turns: 1,
             tokens: vec![Token(1); 4000],
-            blocks: Vec::new(),
-            snapshots: Vec::new(),
-            segments: Vec::new(),
-            branches: Vec::new(),
-            lineage: Default::default(),
+            ..SlotRecord::empty(id, TtlClass::Permanent, Timestamp(1))
         };
         store.put_slot(model, &record).unwrap();
     }

@@ -258,18 +258,10 @@ fn save(store: &Store, name: &str, hours: u64, numbers: &[i32]) {
         block.end = n as u32 + 1;
     }
     let record = SlotRecord {
-        conversation: ConversationId::new(name).unwrap(),
-        adapters: Default::default(),
-        class: TtlClass::Long,
-        created_at: used_at,
-        used_at,
         turns: 1,
         tokens: numbers.iter().copied().map(Token).collect(),
         blocks,
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
-        lineage: Default::default(),
+        ..SlotRecord::empty(ConversationId::new(name).unwrap(), TtlClass::Long, used_at)
     };
     store.put_slot(crate::common::model(), &record).unwrap();
 }

@@ -257,17 +257,11 @@ fn record(tiers: &KvTiers, owner: &Owner, timeline: &Timeline, now: Timestamp) -
         bytes: tiers.file_bytes(&block.id),
     });
     SlotRecord {
-        conversation: owner.conversation.clone(),
-        adapters: AdapterSet::default(),
-        class: owner.class,
         created_at: known.as_ref().map_or(now, |known| known.created_at),
-        used_at: now,
         turns: known.map_or(0, |known| known.turns).saturating_add(1),
         tokens: timeline.tokens().to_vec(),
         blocks: blocks.collect(),
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(), // The tiers know them.
-        lineage: Default::default(),
+        // The tiers know its branches.
+        ..SlotRecord::empty(owner.conversation.clone(), owner.class, now)
     }
 }

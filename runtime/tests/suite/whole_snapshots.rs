@@ -73,18 +73,10 @@ fn save_whole(store: &Store, model: &Arc<dyn Model>, tokens: &[Token], state: Ve
     let (id, bytes) = (BlockId::snapshot(at), object.file_bytes());
     store.put_object(FINGERPRINT, id, &object).unwrap();
     let record = SlotRecord {
-        conversation: name("chat"),
-        adapters: Default::default(),
-        class: TtlClass::Long,
-        created_at: Timestamp(1_700_000_000_000),
-        used_at: Timestamp(1_700_000_000_000),
         turns: 1,
         tokens: tokens.to_vec(),
-        blocks: Vec::new(),
         snapshots: vec![SnapshotRef { position, id, bytes }],
-        segments: Vec::new(),
-        branches: Vec::new(),
-        lineage: Default::default(),
+        ..SlotRecord::empty(name("chat"), TtlClass::Long, Timestamp(1_700_000_000_000))
     };
     store.put_slot(FINGERPRINT, &record).unwrap();
 }

@@ -301,18 +301,12 @@ impl World {
         self.store.put_object(self.model, snapshot.id(), &snapshot).unwrap();
         let bytes = snapshot.file_bytes();
         let record = SlotRecord {
-            lineage: Default::default(),
-            conversation: id(name),
-            adapters: Default::default(),
-            class: TtlClass::Long,
             created_at: Timestamp(50),
-            used_at: Timestamp(used_at),
             turns: 1,
             tokens: (0..10).map(Token).collect(),
             blocks,
             snapshots: vec![SnapshotRef { position: 1, id: snapshot.id(), bytes }],
-            segments: Vec::new(),
-            branches: Vec::new(),
+            ..SlotRecord::empty(id(name), TtlClass::Long, Timestamp(used_at))
         };
         self.store.put_slot(self.model, &record).unwrap();
     }

@@ -25,18 +25,15 @@ fn record(conversation: &str, tokens: Vec<Token>, views: Vec<ViewRun>) -> Arc<Sl
         bytes: 1,
     };
     Arc::new(SlotRecord {
-        conversation: ConversationId::new(conversation).unwrap(),
-        adapters: AdapterSet::default(),
-        class: TtlClass::Permanent,
-        created_at: Timestamp(0),
-        used_at: Timestamp(0),
         turns: 1,
         tokens,
         blocks: timeline.blocks().iter().map(block).collect(),
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
         lineage: Lineage { views, away: Vec::new() },
+        ..SlotRecord::empty(
+            ConversationId::new(conversation).unwrap(),
+            TtlClass::Permanent,
+            Timestamp(0),
+        )
     })
 }
 

@@ -322,18 +322,10 @@ impl World {
     fn save(&self, name: &str, hours: u64, objects: &[i32]) {
         let used_at = Timestamp(self.now.now().0 - hours * 3_600_000);
         let record = SlotRecord {
-            conversation: id(name),
-            adapters: Default::default(),
-            class: TtlClass::Long,
-            created_at: used_at,
-            used_at,
             turns: 1,
             tokens: vec![Token(0); 10],
             blocks: objects.iter().map(|&number| self.put(number)).collect(),
-            snapshots: Vec::new(),
-            segments: Vec::new(),
-            branches: Vec::new(),
-            lineage: Default::default(),
+            ..SlotRecord::empty(id(name), TtlClass::Long, used_at)
         };
         self.store.put_slot(MODEL, &record).unwrap();
     }

@@ -51,18 +51,10 @@ impl World {
             blocks.push(BlockRef { end, id: parent, bytes: object.file_bytes() });
         }
         let record = SlotRecord {
-            conversation: id(name),
-            adapters: Default::default(),
-            class,
-            created_at: self.now,
-            used_at: self.now,
             turns: 1,
             tokens: vec![Token(1); words.len() * 64],
             blocks,
-            snapshots: Vec::new(),
-            segments: Vec::new(),
-            branches: Vec::new(),
-            lineage: Default::default(),
+            ..SlotRecord::empty(id(name), class, self.now)
         };
         self.store.put_slot(model, &record).unwrap();
     }

@@ -180,20 +180,7 @@ impl World {
 
 /// Without tokens.
 fn record(name: &str, blocks: Vec<BlockRef>) -> SlotRecord {
-    SlotRecord {
-        conversation: id(name),
-        adapters: Default::default(),
-        class: TtlClass::Long,
-        created_at: Timestamp(0),
-        used_at: Timestamp(0),
-        turns: 1,
-        tokens: Vec::new(),
-        blocks,
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
-        lineage: Default::default(),
-    }
+    SlotRecord { turns: 1, blocks, ..SlotRecord::empty(id(name), TtlClass::Long, Timestamp(0)) }
 }
 
 /// The objects of a conversation of this name.

@@ -57,18 +57,12 @@ impl Talk {
         let ends = (1..).map(|block| block * BLOCK as u32);
         let block = |(o, end): (&Object, u32)| BlockRef { end, id: o.id(), bytes: o.file_bytes() };
         let record = SlotRecord {
-            conversation: id(name),
-            adapters: Default::default(),
-            class,
             created_at: Timestamp(1_000),
-            used_at,
             turns: words.len() as u32,
             tokens: objects.iter().flat_map(|object| object.tokens.clone()).collect(),
             blocks: objects.iter().zip(ends).map(block).collect(),
-            snapshots: Vec::new(),
-            segments: Vec::new(),
-            branches: Vec::new(),
             lineage,
+            ..SlotRecord::empty(id(name), class, used_at)
         };
         Self { record, objects }
     }

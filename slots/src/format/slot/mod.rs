@@ -53,6 +53,24 @@ pub struct SlotRecord {
 }
 
 impl SlotRecord {
+    /// A conversation without tokens, made and used at `used_at`, of no counted turn.
+    pub fn empty(conversation: ConversationId, class: TtlClass, used_at: Timestamp) -> Self {
+        Self {
+            conversation,
+            adapters: AdapterSet::default(),
+            class,
+            created_at: used_at,
+            used_at,
+            turns: 0,
+            tokens: Vec::new(),
+            blocks: Vec::new(),
+            snapshots: Vec::new(),
+            segments: Vec::new(),
+            branches: Vec::new(),
+            lineage: Lineage::default(),
+        }
+    }
+
     /// The objects of the record, blocks first, those of branches last, with the lengths of their raw files.
     pub fn objects(&self) -> impl Iterator<Item = (BlockId, u64)> {
         objects(&self.blocks, &self.snapshots, &self.branches)

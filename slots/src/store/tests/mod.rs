@@ -116,18 +116,11 @@ fn slot(name: &str, objects: &[&Object]) -> SlotRecord {
     let block = |(o, end): (&&Object, _)| BlockRef { end, id: o.id(), bytes: o.file_bytes() };
     let snapshot = |o: &&Object| SnapshotRef { position: 64, id: o.id(), bytes: o.file_bytes() };
     SlotRecord {
-        conversation: name.parse().unwrap(),
-        adapters: Default::default(),
-        class: TtlClass::Long,
         created_at: Timestamp(1_000),
-        used_at: Timestamp(2_000),
-        turns: 0,
         tokens: vec![Token(7); 128],
         blocks: blocks.zip([64, 128]).map(block).collect(),
         snapshots: snapshots.map(snapshot).collect(),
-        segments: Vec::new(),
-        branches: Vec::new(),
-        lineage: Default::default(),
+        ..SlotRecord::empty(name.parse().unwrap(), TtlClass::Long, Timestamp(2_000))
     }
 }
 
