@@ -17,6 +17,7 @@ pub mod heap;
 #[expect(unsafe_code, reason = "the one place that talks to C++")]
 pub mod llama;
 pub mod lossy;
+pub mod mtp;
 mod numbers;
 pub mod rotate;
 pub mod state;
@@ -30,6 +31,7 @@ use hob_slots::{Lossy, Token};
 
 pub use device::{Build, Device, Offload, build, devices};
 pub use lossy::Unrounded;
+pub use mtp::{GuessRow, Mtp, MtpHeads, NoMtp};
 pub use rotate::{Immovable, Rope};
 pub use state::JoinedState;
 pub use tile::AttentionTile;
@@ -272,6 +274,12 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// The MTP heads of the model's file. Where they are loaded, each context has [`Backend::mtp`], if there is memory
+    /// for it.
+    fn mtp(&self) -> MtpHeads {
+        MtpHeads::None
+    }
+
     /// Whether KV is in the memory of devices.
     fn kv_on_devices(&self) -> bool {
         self.offload().is_some_and(|offload| offload.kv)
@@ -380,6 +388,11 @@ pub trait Backend {
 
     /// The positions of the sequence's cells, in order. `None`: only an export would tell.
     fn positions(&self, _: Sequence) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// The model's MTP heads, which guess. They follow the sequences as these change.
+    fn mtp(&mut self) -> Option<&mut dyn Mtp> {
         None
     }
 

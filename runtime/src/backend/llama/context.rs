@@ -5,10 +5,12 @@
 //! `0 <= start < end <= end of sequence`; imported bytes were verified by the caller.
 //!
 //! Below it: `batch` (the rows of a micro-batch), `state` (exports and imports), `split` (states of memories
-//! with more than attention), `embedding`, `quiet` (the log of an interrupted micro-batch).
+//! with more than attention), `embedding`, `mtp` (the context of MTP heads), `quiet` (the log of an interrupted
+//! micro-batch).
 
 mod batch;
 mod embedding;
+mod mtp;
 mod quiet;
 mod split;
 mod state;
@@ -22,6 +24,7 @@ use hob_slots::Token;
 use llama_cpp_sys_2 as sys;
 
 use self::batch::Batch;
+use self::mtp::Heads;
 use self::split::Split;
 use super::LlamaModel;
 use super::adapters::TurnAdapters;
@@ -32,7 +35,8 @@ use super::weights::Weights;
 use crate::adapters::Adapters;
 use crate::backend::state::PlainState;
 use crate::backend::{
-    Backend, ContextShape, DecodeError, LoadError, Offload, Row, Sequence, StateError,
+    Backend, ContextShape, DecodeError, LoadError, Mtp, MtpHeads, Offload, Row, Sequence,
+    StateError,
 };
 use crate::heartbeat::Heartbeat;
 
@@ -60,6 +64,8 @@ pub(super) struct Context<'m> {
     split: Option<Split>,
     /// Where KV is on a device that can have it.
     staging: Option<Staging>,
+    /// Its own context is freed before this one. `None`: no heads are loaded, or there is no memory for them.
+    heads: Option<Heads>,
     /// llama.cpp has its address.
     heartbeat: Option<Arc<Heartbeat>>,
     /// The processor computed the nodes of the last graph: devices of other kinds take no abort
@@ -104,11 +110,16 @@ impl<'m> Context<'m> {
             batch: Batch::default(),
             split: None,
             staging: kv_on.and_then(|offload| Staging::new(&offload.devices)),
+            heads: None,
             heartbeat: None,
             reports_nodes: false,
         };
         context.split = context.find_split();
         context.set_adapters(&Adapters::default())?; // Those of the model.
+        if model.heads == MtpHeads::Loaded {
+            let (weights, pool) = (&context.weights, context.pool.as_ref());
+            context.heads = Heads::new(model, weights, pointer, pool, shape);
+        }
         Ok(context)
     }
 
@@ -125,6 +136,13 @@ impl<'m> Context<'m> {
     pub(super) fn check_sequence(&self, sequence: Sequence) {
         let known = usize::try_from(sequence.0).is_ok_and(|id| id < self.shape.sequences);
         assert!(known, "sequence {} of {}", sequence.0, self.shape.sequences);
+    }
+
+    /// The sequence has `len` tokens at most that the heads know.
+    fn cut_heads(&mut self, sequence: Sequence, len: usize) {
+        if let Some(heads) = &mut self.heads {
+            heads.cut(sequence, len);
+        }
     }
 
     fn check_range(&self, sequence: Sequence, range: &Range<usize>) -> (i32, i32) {
@@ -164,6 +182,9 @@ impl Backend for Context<'_> {
         }
         let beats = || self.heartbeat.as_ref().map_or(0, |heartbeat| heartbeat.beats());
         let before = beats();
+        if let Some(heads) = &self.heads {
+            heads.prepare(rows);
+        }
         let batch = self.batch.fill(rows);
         // SAFETY: `batch` points into `self.batch`, whose arrays hold `n_tokens` entries and live
         // past the call; tokens were checked against the vocabulary when the turn was submitted.
@@ -173,6 +194,9 @@ impl Backend for Context<'_> {
             // A device has only queued the graph: what times this call would measure nothing.
             // SAFETY: the context is alive.
             unsafe { sys::llama_synchronize(self.pointer.as_ptr()) };
+            if let Some(heads) = &mut self.heads {
+                heads.keep(rows);
+            }
         }
         self.reports_nodes = beats() - before >= MIN_NODES;
         match result {
@@ -218,22 +242,31 @@ impl Backend for Context<'_> {
         self.check_sequence(to);
         // SAFETY: both ids are below `n_seq_max` and the range lies within `from`.
         unsafe { sys::llama_memory_seq_cp(self.memory(), from.0, to.0, start, end) }
+        if let Some(heads) = &mut self.heads {
+            heads.share(from, to, &range);
+        }
     }
 
     fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError> {
         let (start, end) = self.check_range(sequence, &range);
+        let is_tail = range.end == self.end(sequence);
         // SAFETY: the id is below `n_seq_max` and the range lies within the sequence.
-        if unsafe { sys::llama_memory_seq_rm(self.memory(), sequence.0, start, end) } {
-            Ok(())
-        } else {
-            Err(StateError::Partial(self.model.facts.memory))
+        if !unsafe { sys::llama_memory_seq_rm(self.memory(), sequence.0, start, end) } {
+            return Err(StateError::Partial(self.model.facts.memory));
         }
+        match &mut self.heads {
+            Some(heads) if is_tail => heads.cut(sequence, range.start),
+            Some(heads) => heads.drop_between(sequence, &range),
+            None => {}
+        }
+        Ok(())
     }
 
     fn clear(&mut self, sequence: Sequence) {
         self.check_sequence(sequence);
         // SAFETY: the id is below `n_seq_max`; removing a whole sequence never fails.
         unsafe { sys::llama_memory_seq_rm(self.memory(), sequence.0, -1, -1) };
+        self.cut_heads(sequence, 0);
     }
 
     fn export(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError> {
@@ -243,6 +276,7 @@ impl Backend for Context<'_> {
 
     fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
         self.check_sequence(sequence);
+        self.cut_heads(sequence, 0);
         self.import_with(sequence, state, WHOLE)
     }
 
@@ -266,6 +300,7 @@ impl Backend for Context<'_> {
         held: &Range<usize>,
     ) -> Result<(), StateError> {
         self.check_sequence(sequence);
+        self.cut_heads(sequence, 0);
         if self.split.is_some() {
             return self.import_attention(sequence, state, held);
         }
@@ -292,7 +327,12 @@ impl Backend for Context<'_> {
         } else {
             self.import_with(sequence, rest, WHOLE)?;
         }
+        self.cut_heads(sequence, end);
         if self.end(sequence) == end { Ok(()) } else { self.refuse(sequence, rest) }
+    }
+
+    fn mtp(&mut self) -> Option<&mut dyn Mtp> {
+        self.heads.as_mut().map(|heads| heads as &mut dyn Mtp)
     }
 
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
@@ -302,6 +342,7 @@ impl Backend for Context<'_> {
 
 impl Drop for Context<'_> {
     fn drop(&mut self) {
+        self.heads = None;
         // SAFETY: the context is alive until here; the pool is detached before it is freed. The adapters are
         // freed after it, and before the weights, which are a field.
         unsafe {

@@ -9,12 +9,13 @@ use super::placement::{Placed, Placement};
 use crate::backend::ContextShape;
 
 /// Puts as many layers on the devices of `placed` as fit beside the KV of `shape`. Loads the file's
-/// metadata a few times, and no weights.
+/// metadata a few times, and no weights. `mtp`: the MTP heads are loaded too.
 #[cfg(any(feature = "fit", target_os = "macos"))]
 pub(super) fn fit(
     placement: &Placement,
     mut placed: Placed,
     path: &CStr,
+    mtp: bool,
     shape: ContextShape,
     cache_types: [sys::ggml_type; 2],
 ) -> Placed {
@@ -38,6 +39,7 @@ pub(super) fn fit(
         placed.overrides = vec![no_override; sys::llama_max_tensor_buft_overrides() + 1];
         let mut model = sys::llama_model_default_params();
         model.devices = placed.devices.as_mut_ptr();
+        model.load_mtp = mtp;
         let status = sys::llama_rs_fit_params(
             path.as_ptr(),
             &raw mut model,
@@ -67,6 +69,7 @@ pub(super) fn fit(
     _: &Placement,
     placed: Placed,
     _: &CStr,
+    _: bool,
     _: ContextShape,
     _: [sys::ggml_type; 2],
 ) -> Placed {

@@ -10,6 +10,8 @@ mod adapters;
 mod backends;
 mod context;
 mod fit;
+mod header;
+mod heads;
 mod named_template;
 mod params;
 mod placement;
@@ -23,7 +25,7 @@ mod weights;
 
 use std::ffi::{CStr, CString, c_char};
 use std::ops::{ControlFlow, Range};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use hob_slots::{Lossy, Token};
@@ -34,7 +36,7 @@ use parking_lot::RwLock;
 
 use super::{
     AttentionTile, Backend, Build, ContextShape, JoinedState, LoadError, MemoryKind, Model,
-    ModelFacts, Offload, Progress, Unrounded, lossy, rotate, state,
+    ModelFacts, MtpHeads, NoMtp, Offload, Progress, Unrounded, lossy, rotate, state,
 };
 use crate::vocabulary::{PairMarks, TokenKind, Vocabulary};
 
@@ -43,7 +45,7 @@ use context::Context;
 pub use params::{LlamaOptions, default_threads};
 pub use placement::{GpuLayers, Placement, devices};
 pub use processor::check_processor;
-use weights::{Extent, Source, Weights};
+use weights::{Extent, Source, Weights, shards};
 
 /// Names the layout of exported states: other versions of llama.cpp do not read them. Part of every
 /// fingerprint; changes with the pin of llama-cpp-sys-2, as a test of the manifest holds.
@@ -61,6 +63,7 @@ pub struct LlamaModel {
     facts: ModelFacts,
     vocabulary: Vocabulary,
     options: LlamaOptions,
+    heads: MtpHeads,
 }
 
 impl LlamaModel {
@@ -81,8 +84,22 @@ impl LlamaModel {
     ) -> Result<Self, LoadError> {
         options.validate()?;
         start()?;
-        let source = Source::new(path, &options.adapters)?;
-        let weights = source.load(Extent::Whole(&options), progress)?;
+        let mut source = Source::new(path, &options.adapters)?;
+        let mut heads = if options.mtp {
+            heads::find(shards(path).iter().map(PathBuf::as_path))
+        } else {
+            MtpHeads::None
+        };
+        source.mtp = heads == MtpHeads::Loaded;
+        let mut loaded = source.load(Extent::Whole(&options), progress);
+        if source.mtp && matches!(loaded, Err(LoadError::Model { .. })) {
+            source.mtp = false;
+            loaded = source.load(Extent::Whole(&options), progress);
+            if loaded.is_ok() {
+                heads = MtpHeads::Refused(NoMtp::Load);
+            }
+        }
+        let weights = loaded?;
         // SAFETY: the model was just loaded and is not null.
         if unsafe { sys::llama_model_has_encoder(weights.as_ptr()) } {
             return Err(source.refused("encoder-decoder models are not supported"));
@@ -92,6 +109,9 @@ impl LlamaModel {
             facts.chat_template = Some(template.clone());
             facts.tool_template = None;
         }
+        if facts.pooling.is_some() {
+            heads = MtpHeads::None; // It answers nothing.
+        }
         Ok(Self {
             source,
             facts,
@@ -99,6 +119,7 @@ impl LlamaModel {
             weights: RwLock::new(Some(Arc::new(weights))),
             vocabulary_only: OnceLock::new(),
             options,
+            heads,
         })
     }
 
@@ -185,6 +206,10 @@ impl Model for LlamaModel {
             *self.weights.write() = Some(Arc::new(weights));
         }
         Ok(())
+    }
+
+    fn mtp(&self) -> MtpHeads {
+        self.heads.clone()
     }
 
     fn offload(&self) -> Option<Offload> {

@@ -23,6 +23,8 @@ pub struct LlamaOptions {
     pub adapters: Vec<Adapter>,
     /// Replaces the chat template of the file.
     pub chat_template: Option<String>,
+    /// Loads the MTP heads of the file, where it has some that guess here.
+    pub mtp: bool,
 }
 
 impl Default for LlamaOptions {
@@ -35,6 +37,7 @@ impl Default for LlamaOptions {
             placement: Placement::default(),
             adapters: Vec::new(),
             chat_template: None,
+            mtp: false,
         }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Source {
     name: CString,
     /// The model's files and those of its adapters.
     seen: Vec<(PathBuf, FileIdentity)>,
+    /// Whether the MTP heads of the file are loaded too.
+    pub mtp: bool,
 }
 
 pub(super) struct Weights {
@@ -54,7 +56,7 @@ impl Source {
         let adapters = adapters.iter().map(|it| it.path.clone());
         let files = shards(path).into_iter().chain(adapters);
         let seen = files.map(|path| (path.clone(), FileIdentity::of(&path))).collect();
-        Ok(Self { path: path.to_owned(), name, seen })
+        Ok(Self { path: path.to_owned(), name, seen, mtp: false })
     }
 
     /// Loads the file; calls `progress` with 0 to 1, and ends early when it breaks.
@@ -84,7 +86,8 @@ impl Source {
         if let (GpuLayers::Auto, Some(shape)) = (placement.layers, placement.context)
             && placed.is_on_devices()
         {
-            placed = fit(placement, placed, &self.name, shape, options.cache_types());
+            let (path, types) = (&self.name, options.cache_types());
+            placed = fit(placement, placed, path, self.mtp, shape, types);
         }
         let loaded = self.load_placed(extent, &mut placed, progress);
         match loaded {
@@ -115,6 +118,7 @@ impl Source {
         let pointer = unsafe {
             let mut params = sys::llama_model_default_params();
             params.vocab_only = matches!(extent, Extent::VocabularyAlone);
+            params.load_mtp = self.mtp;
             placed.apply(&mut params);
             params.progress_callback = Some(report);
             params.progress_callback_user_data = (&raw mut callback).cast::<c_void>();
@@ -189,7 +193,7 @@ unsafe extern "C" fn report(progress: f32, data: *mut c_void) -> bool {
 }
 
 /// The files of the model whose first one is at `path`. llama.cpp finds them by these names, too.
-fn shards(path: &Path) -> Vec<PathBuf> {
+pub(super) fn shards(path: &Path) -> Vec<PathBuf> {
     let several = || {
         let stem = path.to_str()?.strip_suffix(".gguf")?;
         let (stem, count) = stem.rsplit_once("-00001-of-")?;
