@@ -2,7 +2,8 @@
 //!
 //! - Counts the weights as in the file, and KV and state as llama.cpp allocates them for one
 //!   context that all sequences share: a running state for each sequence, and windows as long as those of
-//!   all. It does not count compute buffers, so a close fit is called tight.
+//!   all. MTP heads count like other layers: they have KV, also where they are not loaded. It does not count compute
+//!   buffers, so a close fit is called tight.
 
 use serde::Serialize;
 
@@ -47,11 +48,7 @@ pub(crate) const MICRO_BATCH: u64 = 512;
 impl Estimate {
     /// Estimates a model whose files hold `weights_bytes` of tensors.
     pub fn new(summary: &Summary, weights_bytes: u64, demand: &Demand) -> Self {
-        let per_token = |heads: u64| {
-            let k = demand.cache_type_k.cache_bytes(heads.saturating_mul(summary.key_length));
-            let v = demand.cache_type_v.cache_bytes(heads.saturating_mul(summary.value_length));
-            k.saturating_add(v)
-        };
+        let per_token = |heads: u64| bytes_per_token(summary, demand, heads);
         let slots = demand.slots.saturating_add(demand.prefixes);
         let sequences = slots.saturating_add(summary.memory.other_sequences());
         let windowed = windowed_cells(summary, sequences, demand.ctx);
@@ -83,6 +80,21 @@ impl Estimate {
             _ => Verdict::Fits,
         }
     }
+}
+
+/// Bytes of a token's KV in a layer with this number of heads.
+fn bytes_per_token(summary: &Summary, demand: &Demand, heads: u64) -> u64 {
+    let k = demand.cache_type_k.cache_bytes(heads.saturating_mul(summary.key_length));
+    let v = demand.cache_type_v.cache_bytes(heads.saturating_mul(summary.value_length));
+    k.saturating_add(v)
+}
+
+/// The part of [`Estimate::kv_bytes`] that MTP heads have, in a context of their own.
+pub(crate) fn mtp_kv_bytes(summary: &Summary, demand: &Demand) -> u64 {
+    let of_model = summary.n_layer.saturating_sub(summary.n_layer_mtp);
+    let heads = summary.n_head_kv.iter().skip(of_model as usize);
+    let bytes = heads.map(|&heads| bytes_per_token(summary, demand, heads));
+    bytes.fold(0, u64::saturating_add).saturating_mul(demand.ctx)
 }
 
 /// Cells of a sliding-window layer, as llama.cpp sizes them for a cache that sequences share.
@@ -137,6 +149,17 @@ mod tests {
     fn a_hybrid_has_one_more_running_state() {
         let bytes = |ctx| kv("fixtures/lfm2.gguf", ctx, "f16").kv_bytes;
         assert_eq!(2 * bytes(1024) - bytes(2048), 4 * 128 * 4 * (4 + 4 + 3));
+    }
+
+    #[test]
+    fn the_kv_of_an_mtp_head_is_that_of_a_layer() {
+        let summary = Summary::of(&Header::open(&asset("fixtures/mtp-plain.gguf")).unwrap());
+        let kind = "f16".parse().unwrap();
+        let demand =
+            Demand { ctx: 1024, slots: 4, prefixes: 4, cache_type_k: kind, cache_type_v: kind };
+        let head = mtp_kv_bytes(&summary, &demand);
+        assert_eq!(head, 1024 * 2 * 16 * 2);
+        assert_eq!(Estimate::new(&summary, 0, &demand).kv_bytes, 3 * head);
     }
 
     #[test]

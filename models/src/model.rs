@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cards;
 use crate::error::ModelError;
-use crate::fit::{Demand, Estimate};
+use crate::fit::{Demand, Estimate, mtp_kv_bytes};
 use crate::gguf::Header;
 use crate::shards::{self, Group};
 use crate::source::Source;
@@ -76,6 +76,11 @@ impl ModelFile {
 
     pub fn estimate(&self, demand: &Demand) -> Estimate {
         Estimate::new(&self.summary, self.weights_bytes, demand)
+    }
+
+    /// The part of the estimate's KV that the MTP heads of the file have, in a context of their own.
+    pub fn mtp_kv_bytes(&self, demand: &Demand) -> u64 {
+        mtp_kv_bytes(&self.summary, demand)
     }
 
     /// Whether both are the same file on disk.

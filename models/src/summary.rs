@@ -16,6 +16,9 @@ pub struct Summary {
     /// Tokens.
     pub trained_context: Option<u64>,
     pub n_layer: u64,
+    /// The last ones of `n_layer`, which predict further tokens.
+    #[serde(skip)]
+    pub n_layer_mtp: u64,
     pub n_embd: u64,
     /// The maximum of query heads over all layers.
     pub n_head: u64,
@@ -76,19 +79,23 @@ impl Summary {
     pub fn of(header: &Header) -> Self {
         let facts = Facts { header, architecture: architecture(header) };
         let n_layer = facts.number("block_count").unwrap_or(0).min(10_000);
+        let n_layer_mtp = facts.number("nextn_predict_layers").unwrap_or(0).min(n_layer);
         let n_embd = facts.number("embedding_length").unwrap_or(0);
         let n_head = facts.per_layer("attention.head_count", n_layer).unwrap_or_default();
         let n_head_kv = facts.per_layer("attention.head_count_kv", n_layer);
         let n_head_kv = n_head_kv.unwrap_or_else(|| n_head.clone());
         let n_head = n_head.into_iter().max().unwrap_or(0);
         let head = n_embd.checked_div(n_head).unwrap_or(0);
-        let recurrent = recurrent(&facts, &n_head_kv, n_embd);
+        let of_model = n_head_kv.len().saturating_sub(n_layer_mtp as usize);
+        let mut recurrent = recurrent(&facts, &n_head_kv, n_embd);
+        recurrent[of_model..].fill(0);
         let window = window(&facts, n_layer);
         Self {
             title: header.text("general.name").map(str::to_owned),
             architecture: facts.architecture.to_owned(),
             trained_context: facts.number("context_length"),
             n_layer,
+            n_layer_mtp,
             n_embd,
             n_head,
             key_length: facts.number("attention.key_length").unwrap_or(head),
@@ -97,7 +104,7 @@ impl Summary {
             quantisation: quantisation(header),
             chat_template: header.text("tokenizer.chat_template").is_some(),
             pooling: facts.number("pooling_type").and_then(pooling),
-            memory: memory(&recurrent, window.is_some()),
+            memory: memory(&recurrent[..of_model], window.is_some()),
             tensor_bytes: header.tensor_bytes(),
             sampling: SamplingEntry::all(header),
             n_head_kv,
@@ -273,6 +280,17 @@ mod tests {
         for (name, memory) in families {
             assert_eq!(summary(&format!("fixtures/{name}.gguf")).memory, memory, "{name}");
         }
+    }
+
+    #[test]
+    fn an_mtp_head_has_attention_and_does_not_decide_the_memory() {
+        let hybrid = summary("fixtures/mtp-hybrid.gguf");
+        assert_eq!((hybrid.n_layer, hybrid.n_layer_mtp), (3, 1));
+        assert_eq!(hybrid.recurrent, [3 * 64 + 16 * 32, 0, 0]);
+        assert_eq!(hybrid.memory, MemoryKind::Hybrid);
+        let plain = summary("fixtures/mtp-plain.gguf");
+        assert_eq!((plain.n_layer_mtp, plain.memory), (1, MemoryKind::Plain));
+        assert_eq!(summary("fixtures/qwen3.gguf").n_layer_mtp, 0);
     }
 
     #[test]
