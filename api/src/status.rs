@@ -55,6 +55,8 @@ pub struct Status {
     pub offload: Option<Offload>,
     /// The model that guesses tokens of answers, if the settings name one.
     pub draft_model: Option<DraftModel>,
+    /// The MTP heads of the model's file, if it has some and the settings allow their guesses.
+    pub mtp: Option<Mtp>,
     /// The embedding model that finds what left conversations, if the settings name one.
     pub recall_model: Option<RecallModel>,
     /// How the KV of aged conversations is rounded, if it is to be.
@@ -161,6 +163,20 @@ pub struct DraftModel {
     pub computed_tokens: u64,
     /// Tokens of prompts and answers whose KV it restored from memory or disk instead.
     pub restored_tokens: u64,
+}
+
+/// Layers of a model's file that guess tokens of answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mtp {
+    /// Why they guess nothing.
+    pub refused: Option<Text>,
+    /// Tokens that they guessed and the model computed ahead.
+    pub drafted_tokens: u64,
+    /// The part of `drafted_tokens` that was right.
+    pub accepted_tokens: u64,
+    /// Tokens of prompts and answers that they computed to follow the conversation.
+    pub computed_tokens: u64,
 }
 
 /// The disk quota as it is set.

@@ -206,6 +206,10 @@ pub struct DraftTokens {
     pub model_drafted: usize,
     /// The part of `accepted` that the draft model guessed.
     pub model_accepted: usize,
+    /// The part of `drafted` that the model's MTP heads guessed.
+    pub mtp_drafted: usize,
+    /// The part of `accepted` that they guessed.
+    pub mtp_accepted: usize,
 }
 
 impl Turn {

@@ -160,6 +160,11 @@ macro_rules! settings_table {
         #[setting(Daemon, "PATH|NAME")]
         DraftModel => draft_model: Option<ModelChoice> = optional_model();
 
+        /// Guess tokens of answers with the model's own MTP heads too, if its file has some and there is no draft
+        /// model
+        #[setting(Daemon, "BOOL", default = "true")]
+        DraftMtp => draft_mtp: bool = switch();
+
         /// What happens to a conversation that has more tokens than cells: parts of it leave the cells and come
         /// back when they are needed (restore), leave but for a note of each (breadcrumb), leave for good
         /// (discard), or the conversation is refused (off)

@@ -43,6 +43,8 @@ pub struct Metrics {
     accepted: AtomicU64,
     model_drafted: AtomicU64,
     model_accepted: AtomicU64,
+    mtp_drafted: AtomicU64,
+    mtp_accepted: AtomicU64,
     speculated: AtomicU64,
     speculations: Mutex<BTreeMap<&'static str, u64>>,
     pdfs: AtomicU64,
@@ -181,6 +183,8 @@ impl Metrics {
         add(&self.accepted, drafts.accepted);
         add(&self.model_drafted, drafts.model_drafted);
         add(&self.model_accepted, drafts.model_accepted);
+        add(&self.mtp_drafted, drafts.mtp_drafted);
+        add(&self.mtp_accepted, drafts.mtp_accepted);
     }
 
     /// Counts an answer of an engine at another address, once its text is on disk.
@@ -248,7 +252,14 @@ mod tests {
         metrics.used_cells(CellCounts { budget: 400, peak: 380, resident: 9, no_eviction: None });
         metrics.used_cells(CellCounts { budget: 400, peak: 37, resident: 9, no_eviction: None });
         metrics.missed(Reason::Clock);
-        let drafts = DraftCounts { drafted: 5, accepted: 4, model_drafted: 3, model_accepted: 2 };
+        let drafts = DraftCounts {
+            drafted: 5,
+            accepted: 4,
+            model_drafted: 3,
+            model_accepted: 2,
+            mtp_drafted: 2,
+            mtp_accepted: 1,
+        };
         metrics.generated(7, drafts);
         let gauges = Gauges { queue: 2, rejected_files: 3, lost_blocks: 4, ..Gauges::default() };
         let page = metrics.render(gauges, &WarmStatus::default());
@@ -268,6 +279,8 @@ mod tests {
             "hob_accepted_tokens_total 4",
             "hob_draft_model_drafted_tokens_total 3",
             "hob_draft_model_accepted_tokens_total 2",
+            "hob_mtp_drafted_tokens_total 2",
+            "hob_mtp_accepted_tokens_total 1",
             "hob_misses_total{reason=\"clock\"} 1",
             "hob_restore_full_prefill_total 0",
             "hob_ttft_seconds_bucket{le=\"0.025\"} 0",

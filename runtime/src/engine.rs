@@ -34,7 +34,7 @@ use crate::pace::Pace;
 use crate::status::{BusyStatus, EngineCounters, Residency};
 use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
-use crate::worker::{ChangeLog, Core, WarmUp};
+use crate::worker::{ChangeLog, Core, MtpCore, WarmUp};
 use stop::EngineThread;
 
 /// A handle to the engine's thread.
@@ -102,6 +102,7 @@ impl Engine {
             draft_tiers: drafter.as_ref().map(|drafter| drafter.tiers.clone()),
             drafter,
             draft_failure: None,
+            mtp: MtpCore::new(&options, model.kv_on_devices()),
             costs: if options.micro_batch_target.is_some() {
                 CostCurve::measured(model.kv_on_devices())
             } else {

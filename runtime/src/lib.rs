@@ -52,8 +52,8 @@ pub use miss::MissReason;
 pub use no_eviction::NoEviction;
 pub use options::{EngineOptions, Recovery, ignore_time};
 pub use status::{
-    DraftModelCounters, EngineCounters, EngineStatus, LossyStatus, Residency, SavedStatus,
-    SlotState, SlotStatus,
+    DraftModelCounters, EngineCounters, EngineStatus, LossyStatus, MtpCounters, MtpStatus,
+    Residency, SavedStatus, SlotState, SlotStatus,
 };
 pub use turn::{
     AheadCounts, BackReason, CellCounts, DraftCounts, FinishReason, Logprobs, Moved, PromptPhase,

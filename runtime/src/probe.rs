@@ -10,7 +10,9 @@ use hob_slots::{FileDigest, Lora, Token};
 use serde::{Deserialize, Serialize};
 
 use crate::adapters::{AdapterFile, Adapters, FileIdentity};
-use crate::backend::{Backend, ContextShape, DecodeError, LoadError, Model, Row, Sequence};
+use crate::backend::{
+    Backend, ContextShape, DecodeError, GuessRow, LoadError, Model, Row, Sequence,
+};
 use crate::vocabulary::Vocabulary;
 
 /// Cells of the context. Its compute buffers stay small.
@@ -167,6 +169,9 @@ fn answer(backend: &mut dyn Backend, prompt: &[Token]) -> Result<(), Defect> {
     let row =
         |token, position, sequence, wants_logits| Row { token, position, sequence, wants_logits };
     let (first, second) = (Sequence(0), Sequence(1));
+    if let Some(heads) = backend.mtp() {
+        heads.follow(&[first]);
+    }
     let last = prompt.len() - 1;
     let rows = prompt.iter().enumerate();
     let rows: Vec<Row> =
@@ -178,6 +183,7 @@ fn answer(backend: &mut dyn Backend, prompt: &[Token]) -> Result<(), Defect> {
         backend.decode(&[row(token, position, first, true)])?;
         token = likeliest(backend.logits(0))?;
     }
+    guess(backend, GuessRow { sequence: first, token })?;
     if let Ok(state) = state
         && backend.import(second, &state).is_ok()
     {
@@ -186,6 +192,17 @@ fn answer(backend: &mut dyn Backend, prompt: &[Token]) -> Result<(), Defect> {
         backend.clear(second);
     }
     backend.clear(first);
+    Ok(())
+}
+
+/// Computes two guesses of the model's MTP heads, if it has some that follow the sequence.
+fn guess(backend: &mut dyn Backend, row: GuessRow) -> Result<(), Defect> {
+    let Some(heads) = backend.mtp().filter(|heads| heads.lacks(row.sequence).is_some()) else {
+        return Ok(());
+    };
+    heads.begin(&[row])?;
+    heads.logits(0);
+    heads.go_on(&[row])?;
     Ok(())
 }
 

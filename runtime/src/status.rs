@@ -39,8 +39,18 @@ pub struct EngineStatus {
     pub draft_model: Option<DraftModelCounters>,
     /// Why the draft model has no context and guesses nothing.
     pub draft_failure: Option<String>,
+    /// The MTP heads of the model's file; `None` where it has none, or they are not wanted.
+    pub mtp: Option<MtpStatus>,
     /// How the KV of aged conversations is rounded; `None`: it is not.
     pub lossy: Option<LossyStatus>,
+}
+
+/// The MTP heads of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MtpStatus {
+    /// Why they guess nothing.
+    pub refused: Option<String>,
+    pub counters: MtpCounters,
 }
 
 /// The lossy tier.
@@ -261,4 +271,15 @@ pub struct DraftModelCounters {
     pub computed_tokens: u64,
     /// Tokens of prompts and answers whose KV it restored from memory or disk instead.
     pub restored_tokens: u64,
+}
+
+/// Tokens of MTP heads since the engine's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MtpCounters {
+    /// Tokens that they guessed and the model computed.
+    pub drafted_tokens: u64,
+    /// The part of `drafted_tokens` that was right.
+    pub accepted_tokens: u64,
+    /// Tokens of prompts and answers that the heads computed to follow the conversation. Their guesses do not count.
+    pub computed_tokens: u64,
 }

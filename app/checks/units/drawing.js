@@ -73,6 +73,9 @@ test("the figures of an answer count the guessed tokens and those that were righ
   equal([both.includes(all), both.includes(ofModel)], [true, true]);
   const own = shown({ drafted: 40, accepted: 30, model_drafted: 0, model_accepted: 0 });
   equal([own.includes(all), own.includes(t("numbers.drafts.model"))], [true, false]);
+  const ofHeads = t("numbers.drafts.mtp") + t("numbers.accepted", { n: 9, accepted: 7 });
+  const heads = shown({ drafted: 40, accepted: 30, model_drafted: 0, model_accepted: 0, mtp_drafted: 9, mtp_accepted: 7 });
+  equal([heads.includes(ofHeads), own.includes(t("numbers.drafts.mtp"))], [true, false]);
   const none = shown({ drafted: 0, accepted: 0, model_drafted: 0, model_accepted: 0 });
   equal(none.includes(t("numbers.drafts")), false);
 }));

@@ -19,6 +19,8 @@ export function Figures({ finish, answerCold, conversation }) {
     hob.drafts?.drafted > 0 && ["numbers.drafts", draftText(hob.drafts.drafted, hob.drafts.accepted)],
     hob.drafts?.model_drafted > 0 &&
       ["numbers.drafts.model", draftText(hob.drafts.model_drafted, hob.drafts.model_accepted)],
+    hob.drafts?.mtp_drafted > 0 &&
+      ["numbers.drafts.mtp", draftText(hob.drafts.mtp_drafted, hob.drafts.mtp_accepted)],
     // An engine at another address says nothing of its KV.
     tokens && ["numbers.prompt", originTexts(hob).join(", ")],
     tokens?.repaired > 0 && ["numbers.repaired", t("numbers.tokens", { n: tokens.repaired })],

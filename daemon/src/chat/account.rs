@@ -219,8 +219,9 @@ impl Account {
 }
 
 fn draft_tokens(counts: DraftCounts) -> DraftTokens {
-    let DraftCounts { drafted, accepted, model_drafted, model_accepted } = counts;
-    DraftTokens { drafted, accepted, model_drafted, model_accepted }
+    let DraftCounts { drafted, accepted, model_drafted, model_accepted, mtp_drafted, mtp_accepted } =
+        counts;
+    DraftTokens { drafted, accepted, model_drafted, model_accepted, mtp_drafted, mtp_accepted }
 }
 
 /// The time to compute the reused tokens at the measured speed of prefill.

@@ -9,13 +9,14 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
 use hob_api::status::{
-    Adapter, Counters, DiskQuota, DraftModel, LossyTier, Parked, Prefix, Profile, ProfileReuse,
-    RecallModel, Slot, Upstream,
+    Adapter, Counters, DiskQuota, DraftModel, LossyTier, Mtp, Parked, Prefix, Profile,
+    ProfileReuse, RecallModel, Slot, Upstream,
 };
 use hob_config::ModelChoice;
 use hob_runtime::adapters::AdapterFile;
 use hob_runtime::{
-    DraftModelCounters, EngineCounters, Health, LossyStatus, SavedStatus, SlotStatus,
+    DraftModelCounters, EngineCounters, Health, LossyStatus, MtpCounters, MtpStatus, SavedStatus,
+    SlotStatus,
 };
 use hob_slots::ConversationId;
 use serde_json::{Value, json};
@@ -190,6 +191,7 @@ pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiErr
         draft_model: current.draft_model.as_ref().map(|it| {
             draft_model(it, status.draft_failure, status.draft_model.unwrap_or_default())
         }),
+        mtp: status.mtp.map(mtp),
         recall_model: current.recall_model.as_ref().map(recall_model),
         slots_lossy: status.lossy.map(lossy_tier),
         slots: slots.into_iter().map(|it| slot(it, &readiness)).collect(),
@@ -274,6 +276,12 @@ fn draft_model(
         computed_tokens,
         restored_tokens,
     }
+}
+
+fn mtp(heads: MtpStatus) -> Mtp {
+    let MtpStatus { refused, counters } = heads;
+    let MtpCounters { drafted_tokens, accepted_tokens, computed_tokens } = counters;
+    Mtp { refused: refused.map(Into::into), drafted_tokens, accepted_tokens, computed_tokens }
 }
 
 fn recall_model(current: &CurrentRecallModel) -> RecallModel {

@@ -108,6 +108,16 @@ impl Metrics {
                 "Those of the draft model's that were right.",
                 &self.model_accepted,
             ),
+            (
+                "hob_mtp_drafted_tokens_total",
+                "Those of the guessed tokens that the model's MTP heads guessed.",
+                &self.mtp_drafted,
+            ),
+            (
+                "hob_mtp_accepted_tokens_total",
+                "Those of the MTP heads' that were right.",
+                &self.mtp_accepted,
+            ),
         ] {
             page.counter(name, help, read(tokens));
         }

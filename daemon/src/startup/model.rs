@@ -126,7 +126,7 @@ mod real {
     use super::*;
     use crate::models::{DeviceSettings, devices};
     use crate::startup::model_file::{
-        STATE_FORMAT, context_settings, find, hash, placement, probe_cache,
+        STATE_FORMAT, context_settings, find, hash, loads_mtp, placement, probe_cache,
     };
     use crate::startup::{Step, adapters, drafter, probe, template};
 
@@ -156,6 +156,10 @@ mod real {
         let mut options = options(settings, &file, context)?;
         if let Some(Ok(drafter)) = &draft_file {
             let kv_bytes = drafter.device_kv_bytes(&wanted.demand(context.tokens));
+            leave_room(&mut options.placement, kv_bytes);
+        }
+        if options.mtp {
+            let kv_bytes = file.mtp_kv_bytes(&wanted.demand(context.tokens));
             leave_room(&mut options.placement, kv_bytes);
         }
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
@@ -207,6 +211,7 @@ mod real {
             placement: placement(settings, file, context),
             chat_template: template::of(settings)?,
             adapters: adapters::of(settings),
+            mtp: loads_mtp(settings),
             ..LlamaOptions::default()
         })
     }

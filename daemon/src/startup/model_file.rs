@@ -1,7 +1,7 @@
 //! What the model and the draft model have in common: a file of this machine, its names, and what goes
 //! where.
 
-use hob_config::{Resolved, Settings, paths};
+use hob_config::{DraftChoice, Resolved, Settings, paths};
 use hob_models::{ContextSettings, ProbeCache, Roots};
 use hob_slots::fingerprint::{FileDigest, Fingerprint, Lora};
 
@@ -32,11 +32,25 @@ pub(super) fn fingerprint(
     }
 }
 
-/// What probes have found, with these cache types by this version.
+/// Whether the MTP heads of a model may guess, and are tried with its file.
+pub(super) fn tries_mtp(settings: &Settings) -> bool {
+    settings.draft == DraftChoice::Auto && settings.draft_mtp
+}
+
+/// Whether the MTP heads of a model are loaded, if its file has some. A draft model guesses in their place.
+#[cfg(feature = "llama")]
+pub(super) fn loads_mtp(settings: &Settings) -> bool {
+    tries_mtp(settings) && settings.draft_model.is_none()
+}
+
+/// What probes have found, with these cache types by this version, with MTP heads or without.
 pub(super) fn probe_cache(settings: &Settings) -> ProbeCache {
     let Settings { cache_type_k, cache_type_v, .. } = settings;
     let version = env!("CARGO_PKG_VERSION");
-    let prober = format!("hobd {version}, {STATE_FORMAT}, {cache_type_k}, {cache_type_v}");
+    let mut prober = format!("hobd {version}, {STATE_FORMAT}, {cache_type_k}, {cache_type_v}");
+    if tries_mtp(settings) {
+        prober += ", MTP";
+    }
     ProbeCache::at(paths::probe_cache_file(&settings.data_dir), prober)
 }
 

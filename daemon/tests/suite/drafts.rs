@@ -3,7 +3,7 @@
 
 #![cfg(feature = "llama")]
 
-use hob_testkit::{Hobd, Launch};
+use hob_testkit::{Hobd, Launch, asset};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,7 +34,10 @@ fn text(answer: &Value) -> &Value {
 
 /// What an answer without a guessed token reports.
 fn no_drafts() -> Value {
-    json!({"drafted": 0, "accepted": 0, "model_drafted": 0, "model_accepted": 0})
+    json!({
+        "drafted": 0, "accepted": 0, "model_drafted": 0, "model_accepted": 0,
+        "mtp_drafted": 0, "mtp_accepted": 0,
+    })
 }
 
 #[test]
@@ -130,5 +133,46 @@ fn a_model_with_a_running_state_guesses_ahead_and_its_answer_is_the_same() {
         let [next, expected] = [&on, &off].map(goes_on);
         assert_eq!(text(&next), text(&expected), "{fixture}");
         assert!(next["hob"]["tokens"]["computed"].as_u64().unwrap() < 100, "{next}");
+    }
+}
+
+/// The fixtures are so small that no guess pays for its time: hobd ignores it, so that the head guesses always.
+#[test]
+fn the_mtp_head_of_a_file_guesses_by_default_and_its_answer_is_the_same() {
+    for fixture in ["mtp-plain", "mtp-hybrid"] {
+        let model = asset(&format!("fixtures/{fixture}.gguf")).display().to_string();
+        let started = |flags: &[&str]| {
+            let directory = tempfile::tempdir().unwrap();
+            let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path()).ignoring_time();
+            let launch = launch.args(["--model", &model, "--ctx", "2048", "--threads", "1"]);
+            (launch.args(flags.iter().copied()).start(), directory)
+        };
+        let (on, _on) = started(&[]);
+        let (off, _off) = started(&["--draft-mtp", "false"]);
+        let [answer, expected] = [&on, &off].map(|hobd| {
+            hobd.client.chat(&json!({
+                "messages": [{"role": "user", "content": "What is the capital of Peru?"}],
+                "temperature": 0, "max_tokens": 160, "ignore_eos": true,
+            }))
+        });
+        assert_eq!(text(&answer), text(&expected), "{fixture}");
+        assert_eq!(expected["hob"]["drafts"]["mtp_drafted"], 0, "{fixture}");
+        assert_eq!(off.client.get("/v1/status")["mtp"], Value::Null, "{fixture}");
+
+        let drafts = &answer["hob"]["drafts"];
+        let [drafted, accepted] =
+            ["mtp_drafted", "mtp_accepted"].map(|it| drafts[it].as_u64().unwrap());
+        assert!(accepted > 40 && drafted > accepted, "{fixture}: {drafts}");
+        let heads = &on.client.get("/v1/status")["mtp"];
+        assert_eq!(heads["refused"], Value::Null, "{fixture}: {heads}");
+        assert_eq!(heads["drafted_tokens"], drafted, "{fixture}: {heads}");
+        assert_eq!(heads["accepted_tokens"], accepted, "{fixture}: {heads}");
+        let metrics = on.client.get_text("/metrics");
+        for line in [
+            format!("hob_mtp_drafted_tokens_total {drafted}"),
+            format!("hob_mtp_accepted_tokens_total {accepted}"),
+        ] {
+            assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
+        }
     }
 }

@@ -7,18 +7,21 @@
 //! model's logits and the sampler, token by token, whatever was guessed.
 //!
 //! - Pure: tokens and durations in, tokens and numbers out. `worker::draft` computes drafts.
-//! - [`Lookup`] guesses from the conversation's own tokens; `drafter` asks a small model.
+//! - [`Lookup`] guesses from the conversation's own tokens; `drafter` asks a small model, `worker::mtp` the model's MTP
+//!   heads.
 //! - [`Acceptance`] and [`Confidence`] learn how often guesses are right, also of those that were not
 //!   computed.
 //! - [`CostCurve`] learns how long micro-batches take, by their rows.
-//! - [`Ledger`] bounds the time that a draft model may take.
+//! - [`Ledger`] bounds the time that a draft model or MTP heads may take; [`Guesser`] is all that is known of them.
 //! - [`lengths`] chooses how much of each draft to compute: nothing, where that would not be faster.
 
 mod acceptance;
 mod confidence;
 mod cost;
+mod guesser;
 mod ledger;
 mod length;
+mod likeliest;
 mod lookup;
 
 use hob_slots::Token;
@@ -26,8 +29,10 @@ use hob_slots::Token;
 pub use acceptance::Acceptance;
 pub use confidence::Confidence;
 pub use cost::CostCurve;
+pub use guesser::Guesser;
 pub use ledger::Ledger;
 pub use length::lengths;
+pub use likeliest::likeliest;
 pub use lookup::Lookup;
 
 /// Rows of a micro-batch with drafts at most: a longer one would delay others, and gain little.
@@ -47,6 +52,8 @@ pub enum Source {
     Lookup { matched: usize },
     /// The draft model, which gave each token this probability.
     Model { probabilities: Vec<f32> },
+    /// The model's MTP heads, which gave each token this probability.
+    Mtp { probabilities: Vec<f32> },
 }
 
 impl Default for Source {
@@ -56,8 +63,9 @@ impl Default for Source {
 }
 
 impl Source {
-    pub fn is_model(&self) -> bool {
-        matches!(self, Self::Model { .. })
+    /// Whether a [`Guesser`] is known of it.
+    pub fn has_guesser(&self) -> bool {
+        !matches!(self, Self::Lookup { .. })
     }
 }
 

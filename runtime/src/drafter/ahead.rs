@@ -41,7 +41,7 @@ impl Drafter<'_> {
     }
 
     fn is_known_to_be_wrong(&self) -> bool {
-        let confidence = &self.core.confidence;
+        let confidence = &self.core.guesser.confidence;
         confidence.observed() >= KNOWN_GUESSES && confidence.expected(1)[0] < MIN_MEAN
     }
 
@@ -50,7 +50,7 @@ impl Drafter<'_> {
         let held = self.tracks[slot].timeline.len();
         let guessed_from = timeline.len().saturating_sub(GUESSED).max(answer).min(timeline.len());
         if held < guessed_from {
-            let rows = (guessed_from - held).min(self.core.pace.rows());
+            let rows = (guessed_from - held).min(self.core.guesser.max_rows());
             return self.read(slot, &timeline[held..held + rows], false);
         }
         let Some(&token) = timeline.get(held) else { return false };
@@ -59,7 +59,7 @@ impl Drafter<'_> {
         }
         let Some(&next) = timeline.get(held + 1) else { return false };
         if let Some((guess, probability)) = self.likeliest(0, true) {
-            self.core.confidence.observe(probability, guess == next);
+            self.core.guesser.confidence.observe(probability, guess == next);
         }
         true
     }
@@ -145,8 +145,8 @@ mod tests {
             let core = DrafterCore::new(draft_model, None, &options, || {});
             let mut drafter = Drafter::new(backend, core, model.vocabulary().len());
             assert!(!drafter.read(0, &[Token(7); 64], false));
-            assert_eq!(drafter.core.pace.rows_per_second(), None);
-            assert_eq!(drafter.seconds(std::iter::once(1)), None);
+            assert_eq!(drafter.core.guesser.rows_per_second(), None);
+            assert_eq!(drafter.core.guesser.seconds(std::iter::once(1)), None);
         };
         model.with_context(shape, &mut run).unwrap();
     }

@@ -7,47 +7,38 @@
 //! - What it guesses is checked by the model, token by token. A failure here ends guesses, never an
 //!   answer.
 //! - `ahead`: reads what was said while no answer is made. `track`: the cells of a slot.
+//!
+//! [`Ledger`]: crate::draft::Ledger
 
 mod ahead;
 mod keep;
 mod track;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, Token, TtlClass, common_prefix};
 use tracing::warn;
 
 use crate::backend::{Backend, DecodeError, Model, Row, Sequence};
-use crate::draft::{Confidence, CostCurve, Draft, Ledger, MAX_ROWS, Source};
+use crate::draft::{Draft, Guesser, MAX_ROWS, Source, likeliest};
 use crate::draft_model::DraftModel;
 use crate::options::EngineOptions;
-use crate::pace::Pace;
 use crate::status::DraftModelCounters;
 use crate::tiers::{Budget, KvTiers};
 
 use track::Track;
 
-/// A micro-batch of the draft model lasts the target of the model's divided by this: a caller waits for both at
-/// most.
-const PART_OF_TARGET: u32 = 2;
-
 /// The draft model's KV may take the memory budget of the model's KV divided by this, besides it.
 const PART_OF_MEMORY: u64 = 8;
-
-/// A draft ends where the chance that all of it is right has fallen below this.
-const MIN_CHANCE: f64 = 0.15;
 
 /// The parts of a drafter that survive a reload of the weights.
 pub(crate) struct DrafterCore {
     pub tiers: Arc<KvTiers>,
-    pub confidence: Confidence,
-    pub ledger: Ledger,
+    pub guesser: Guesser,
     pub counters: DraftModelCounters,
     model: DraftModel,
-    costs: CostCurve,
-    pace: Pace,
     /// Numbers fetches.
     fetches: u64,
     options: EngineOptions,
@@ -67,20 +58,13 @@ impl DrafterCore {
         };
         let of_model = model.model().clone();
         let tiers = KvTiers::new(of_model, model.fingerprint(), store, budget, None, on_room);
-        let target = options.micro_batch_target.map(|target| target / PART_OF_TARGET);
-        let is_timed = target.is_some();
+        let (target, max_rows) = (options.micro_batch_target, options.max_rows());
+        let on_devices = model.model().kv_on_devices();
         Self {
             tiers: Arc::new(tiers),
-            confidence: Confidence::default(),
-            ledger: if is_timed { Ledger::limited() } else { Ledger::unlimited() },
+            guesser: Guesser::new(target, max_rows, on_devices),
             counters: DraftModelCounters::default(),
-            costs: if is_timed {
-                CostCurve::measured(model.model().kv_on_devices())
-            } else {
-                CostCurve::fixed(0.0)
-            },
             model,
-            pace: Pace::new(target, options.max_rows()),
             fetches: 0,
             options: EngineOptions { away: None, ..options.clone() },
         }
@@ -154,34 +138,14 @@ impl<'b> Drafter<'b> {
         self.core.options.conversation_tokens(self.core.model().facts())
     }
 
-    /// The chances of `count` guesses that are not made yet.
-    pub fn expected(&self, count: usize) -> Vec<f64> {
-        self.core.confidence.expected(count)
-    }
-
-    /// The seconds that guesses of these lengths take, where the slots are followed; `None` where that
-    /// is unknown.
-    pub fn seconds(&self, lengths: impl Iterator<Item = usize> + Clone) -> Option<f64> {
-        let longest = lengths.clone().max().unwrap_or(0);
-        let row = self.core.pace.rows_per_second().map(f64::recip);
-        let rows = |step: usize| lengths.clone().filter(|&length| length > step).count();
-        (0..longest).map(|step| self.core.costs.seconds(rows(step), row)).sum()
-    }
-
     /// Whether the drafter may follow the answer to its end and guess, to learn how good its guesses are.
     pub fn may_learn(&self, request: &DraftRequest<'_>) -> bool {
         let Followed { slot, timeline, .. } = request.followed;
         let held = common_prefix(self.tracks[slot].timeline.tokens(), timeline);
         let lacks = timeline.len() - held;
-        let guessing = self.seconds(std::iter::once(request.count)).unwrap_or(0.0);
-        self.core.ledger.allows(self.reading_seconds(lacks + 1) + guessing)
-    }
-
-    /// The seconds that this many rows of a timeline take, as far as that is known.
-    fn reading_seconds(&self, rows: usize) -> f64 {
-        let row = self.core.pace.rows_per_second().map(f64::recip);
-        let many = || row.map(|row| row * rows as f64);
-        self.core.costs.seconds(rows, row).or_else(many).unwrap_or(0.0)
+        let guesser = &self.core.guesser;
+        let guessing = guesser.seconds(std::iter::once(request.count)).unwrap_or(0.0);
+        guesser.ledger.allows(guesser.reading_seconds(lacks + 1) + guessing)
     }
 
     /// Guesses for each answer, in their order. Nothing for those that it does not follow yet. All its time is
@@ -189,7 +153,7 @@ impl<'b> Drafter<'b> {
     pub fn draft(&mut self, requests: &[DraftRequest<'_>]) -> Vec<Draft> {
         let began = Instant::now();
         let drafts = self.followed_and_guessed(requests);
-        self.core.ledger.spend(began.elapsed().as_secs_f64());
+        self.core.guesser.ledger.spend(began.elapsed().as_secs_f64());
         drafts
     }
 
@@ -226,11 +190,12 @@ impl<'b> Drafter<'b> {
         let held = self.tracks[slot].timeline.len();
         let lacks = timeline.len() - held;
         let max_lacks = MAX_ROWS.min(self.core.options.max_rows()) - 1;
+        let guesser = &self.core.guesser;
         if lacks <= max_lacks {
-            return self.core.ledger.allows(self.reading_seconds(lacks + 1)).then_some(lacks);
+            return guesser.ledger.allows(guesser.reading_seconds(lacks + 1)).then_some(lacks);
         }
-        let rows = lacks.min(self.core.pace.rows());
-        if !*may_read || !self.core.ledger.allows(self.reading_seconds(rows)) {
+        let rows = lacks.min(guesser.max_rows());
+        if !*may_read || !guesser.ledger.allows(guesser.reading_seconds(rows)) {
             return None;
         }
         *may_read = false;
@@ -296,8 +261,7 @@ impl<'b> Drafter<'b> {
                 let (tokens, probabilities) = &mut guesses[at];
                 tokens.push(token);
                 probabilities.push(probability);
-                let chance = self.core.confidence.chances(probabilities).last().copied();
-                if tokens.len() < request.count && chance >= Some(MIN_CHANCE) {
+                if tokens.len() < request.count && self.core.guesser.goes_on(probabilities) {
                     goes_on.push(at);
                 }
             }
@@ -323,22 +287,7 @@ impl<'b> Drafter<'b> {
     fn likeliest(&mut self, row: usize, ignores_end: bool) -> Option<(Token, f32)> {
         let vocabulary = self.core.model.model().vocabulary();
         let logits = self.backend.logits(row);
-        let logits = &logits[..logits.len().min(self.vocabulary)];
-        let id =
-            |at: usize| Token(i32::try_from(at).expect("a vocabulary has fewer than 2^31 tokens"));
-        let counts = |at: usize| !(ignores_end && vocabulary.is_eog(id(at)));
-        let mut best: Option<(usize, f32)> = None;
-        for (at, &logit) in logits.iter().enumerate() {
-            if logit.is_nan() {
-                return None;
-            }
-            if best.is_none_or(|(_, most)| logit > most) && counts(at) {
-                best = Some((at, logit));
-            }
-        }
-        let (at, most) = best?;
-        let sum: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
-        (!vocabulary.is_eog(id(at)) || ignores_end).then(|| (id(at), sum.recip().min(1.0)))
+        likeliest(&logits[..logits.len().min(self.vocabulary)], vocabulary, ignores_end)
     }
 
     /// Computes the rows of several slots in one micro-batch. Returns whether it did: if not, the slots have
@@ -374,17 +323,12 @@ impl<'b> Drafter<'b> {
             }
             return self.give_up(&slots);
         }
-        self.observe_time(rows.len(), took);
+        self.core.guesser.observe_time(rows.len(), took);
         let vocabulary = self.core.model.model().vocabulary();
         for SlotRows { slot, tokens, .. } in of_slots {
             self.tracks[*slot].push(tokens, |token| vocabulary.is_eog(token));
         }
         true
-    }
-
-    fn observe_time(&mut self, rows: usize, duration: Duration) {
-        self.core.costs.observe(rows, duration);
-        self.core.pace.observe(rows, duration);
     }
 
     /// The slots have no guesses until their turns end. Returns `false`.

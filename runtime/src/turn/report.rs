@@ -108,6 +108,10 @@ pub struct DraftCounts {
     pub model_drafted: usize,
     /// The part of `accepted` that the draft model guessed.
     pub model_accepted: usize,
+    /// The part of `drafted` that the model's MTP heads guessed.
+    pub mtp_drafted: usize,
+    /// The part of `accepted` that they guessed.
+    pub mtp_accepted: usize,
 }
 
 impl AddAssign for DraftCounts {
@@ -116,6 +120,8 @@ impl AddAssign for DraftCounts {
         self.accepted += more.accepted;
         self.model_drafted += more.model_drafted;
         self.model_accepted += more.model_accepted;
+        self.mtp_drafted += more.mtp_drafted;
+        self.mtp_accepted += more.mtp_accepted;
     }
 }
 

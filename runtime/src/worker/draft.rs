@@ -11,7 +11,7 @@ use hob_slots::Token;
 
 use super::Worker;
 use super::plan::{Next, Share};
-use super::running::{Phase, Running};
+use super::running::Phase;
 use crate::draft::{Draft, MAX_ROWS, Source, lengths};
 use crate::map::Origin;
 
@@ -39,6 +39,7 @@ impl Worker<'_> {
             return nexts;
         }
         self.guess_by_model(&mut nexts);
+        self.guess_by_mtp(&mut nexts);
         if nexts.iter().any(|next| !next.draft.tokens.is_empty()) {
             let chances: Vec<Vec<f64>> = nexts.iter().map(|next| self.chances(next)).collect();
             let rows = self.cost_of_rows();
@@ -105,14 +106,14 @@ impl Worker<'_> {
 
     pub(super) fn chances(&self, next: &Next) -> Vec<f64> {
         let turn = self.slots[next.slot].turn.as_ref().expect("it answers");
-        match (&next.draft.source, &self.drafter) {
+        match (&next.draft.source, self.guesser()) {
             (Source::Lookup { matched }, _) => {
                 turn.acceptance.chances(*matched, next.draft.tokens.len())
             }
-            (Source::Model { probabilities }, Some(drafter)) => {
-                drafter.core.confidence.chances(probabilities)
+            (Source::Model { probabilities } | Source::Mtp { probabilities }, Some(guesser)) => {
+                guesser.confidence.chances(probabilities)
             }
-            (Source::Model { .. }, None) => Vec::new(),
+            (Source::Model { .. } | Source::Mtp { .. }, None) => Vec::new(),
         }
     }
 
@@ -173,36 +174,66 @@ impl Worker<'_> {
 
     /// Compares the token behind `offset` with its guess. Returns whether they are equal.
     fn observe(&mut self, share: &Share, offset: usize, token: Option<Token>) -> bool {
-        let Running { acceptance, drafts, .. } =
-            self.slots[share.slot].turn.as_mut().expect("it answers");
-        let counters = &mut self.core.counters;
         let drafted = share.sampled_rows.len() - 1;
-        let drafter = self.drafter.as_mut().filter(|_| share.draft.source.is_model());
-        let mut of_model = drafter.map(|drafter| &mut drafter.core);
         if offset == 0 {
-            drafts.drafted += drafted;
-            counters.drafted_tokens += drafted as u64;
-            if let Some(of_model) = &mut of_model {
-                drafts.model_drafted += drafted;
-                of_model.counters.drafted_tokens += drafted as u64;
-            }
+            self.count_drafted(share, drafted);
         }
         let (Some(&guess), Some(token)) = (share.draft.tokens.get(offset), token) else {
             return false;
         };
         let is_right = guess == token;
-        let is_accepted = is_right && offset < drafted;
-        drafts.accepted += usize::from(is_accepted);
-        counters.accepted_tokens += u64::from(is_accepted);
-        match (&share.draft.source, of_model) {
-            (Source::Lookup { matched }, _) => acceptance.observe(matched + offset, is_right),
-            (Source::Model { probabilities }, Some(of_model)) => {
-                of_model.confidence.observe(probabilities[offset], is_right);
-                drafts.model_accepted += usize::from(is_accepted);
-                of_model.counters.accepted_tokens += u64::from(is_accepted);
+        match &share.draft.source {
+            Source::Lookup { matched } => {
+                let turn = self.slots[share.slot].turn.as_mut().expect("it answers");
+                turn.acceptance.observe(matched + offset, is_right);
             }
-            (Source::Model { .. }, None) => {}
+            Source::Model { probabilities } | Source::Mtp { probabilities } => {
+                if let Some(guesser) = self.guesser_mut() {
+                    guesser.confidence.observe(probabilities[offset], is_right);
+                }
+            }
+        }
+        if is_right && offset < drafted {
+            self.count_accepted(share);
         }
         is_right
+    }
+
+    fn count_drafted(&mut self, share: &Share, drafted: usize) {
+        let drafts = &mut self.slots[share.slot].turn.as_mut().expect("it answers").drafts;
+        drafts.drafted += drafted;
+        self.core.counters.drafted_tokens += drafted as u64;
+        match share.draft.source {
+            Source::Lookup { .. } => {}
+            Source::Model { .. } => {
+                drafts.model_drafted += drafted;
+                if let Some(drafter) = &mut self.drafter {
+                    drafter.core.counters.drafted_tokens += drafted as u64;
+                }
+            }
+            Source::Mtp { .. } => {
+                drafts.mtp_drafted += drafted;
+                self.core.mtp.counters.drafted_tokens += drafted as u64;
+            }
+        }
+    }
+
+    fn count_accepted(&mut self, share: &Share) {
+        let drafts = &mut self.slots[share.slot].turn.as_mut().expect("it answers").drafts;
+        drafts.accepted += 1;
+        self.core.counters.accepted_tokens += 1;
+        match share.draft.source {
+            Source::Lookup { .. } => {}
+            Source::Model { .. } => {
+                drafts.model_accepted += 1;
+                if let Some(drafter) = &mut self.drafter {
+                    drafter.core.counters.accepted_tokens += 1;
+                }
+            }
+            Source::Mtp { .. } => {
+                drafts.mtp_accepted += 1;
+                self.core.mtp.counters.accepted_tokens += 1;
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Worker;
 use super::plan::{Next, Share};
 use super::slot::Slot;
-use crate::draft::lengths;
+use crate::draft::{Guesser, lengths};
 use crate::drafter::{DraftRequest, Drafter, Followed, Owner};
 use crate::heartbeat::Activity;
 
@@ -41,15 +41,7 @@ impl Worker<'_> {
         if wanted.is_empty() {
             return;
         }
-        let counts = self.worthwhile(drafter, nexts, &wanted);
-        let is_to_learn = counts.iter().all(|&count| count == 0);
-        if is_to_learn {
-            wanted.truncate(1);
-        }
-        for ((_, count), worthwhile) in wanted.iter_mut().zip(counts) {
-            *count = if is_to_learn { LEARNED.min(*count) } else { worthwhile };
-        }
-        wanted.retain(|&(_, count)| count > 0);
+        let is_to_learn = self.shorten(&drafter.core.guesser, nexts, &mut wanted);
         let requests: Vec<DraftRequest<'_>> =
             wanted.iter().map(|&(at, count)| self.draft_request(&nexts[at], count)).collect();
         if is_to_learn && !drafter.may_learn(&requests[0]) {
@@ -60,37 +52,70 @@ impl Worker<'_> {
         }
     }
 
-    /// How many tokens to guess for each of `wanted` (places in `nexts`, and the most), by what guesses
-    /// usually are worth; the time that they take counts.
+    /// Leaves of `wanted` (places in `nexts`, and how many tokens to guess at most) what is worth its time. Returns
+    /// whether nothing was, and one of them is left to learn from.
+    pub(super) fn shorten(
+        &self,
+        guesser: &Guesser,
+        nexts: &[Next],
+        wanted: &mut Vec<(usize, usize)>,
+    ) -> bool {
+        let counts = self.worthwhile(guesser, nexts, wanted);
+        let is_to_learn = counts.iter().all(|&count| count == 0);
+        if is_to_learn {
+            wanted.truncate(1);
+        }
+        for ((_, count), worthwhile) in wanted.iter_mut().zip(counts) {
+            *count = if is_to_learn { LEARNED.min(*count) } else { worthwhile };
+        }
+        wanted.retain(|&(_, count)| count > 0);
+        is_to_learn
+    }
+
+    /// How many tokens to guess for each of `wanted`, by what guesses usually are worth; the time that they take
+    /// counts.
     fn worthwhile(
         &self,
-        drafter: &Drafter<'_>,
+        guesser: &Guesser,
         nexts: &[Next],
         wanted: &[(usize, usize)],
     ) -> Vec<usize> {
         let mut chances: Vec<Vec<f64>> = nexts.iter().map(|next| self.chances(next)).collect();
         for &(at, count) in wanted {
-            chances[at] = drafter.expected(count);
+            chances[at] = guesser.expected(count);
         }
         let rows = self.cost_of_rows();
         let seconds = |lengths: &[usize]| {
             let guessed = wanted.iter().map(|&(at, _)| lengths[at]);
-            Some(rows(lengths.len() + lengths.iter().sum::<usize>())? + drafter.seconds(guessed)?)
+            Some(rows(lengths.len() + lengths.iter().sum::<usize>())? + guesser.seconds(guessed)?)
         };
         let lengths = lengths(&chances, seconds);
         wanted.iter().map(|&(at, _)| lengths[at]).collect()
     }
 
-    /// Guesses of the draft model that were right, since the start.
-    pub(super) fn accepted_of_drafter(&self) -> u64 {
-        self.drafter.as_ref().map_or(0, |drafter| drafter.core.counters.accepted_tokens)
+    /// Guesses of the draft model or of MTP heads that were right, since the start.
+    pub(super) fn accepted_guesses(&self) -> u64 {
+        let of_model = self.drafter.as_ref().map(|drafter| drafter.core.counters.accepted_tokens);
+        of_model.unwrap_or(self.core.mtp.counters.accepted_tokens)
     }
 
-    /// Charges the draft model's ledger with the time of the rows that it guessed, and credits the time that the
-    /// accepted ones would have taken.
+    /// What is known of the draft model, or of the MTP heads that guess in its place.
+    pub(super) fn guesser(&self) -> Option<&Guesser> {
+        let of_model = self.drafter.as_ref().map(|drafter| &drafter.core.guesser);
+        of_model.or_else(|| self.uses_mtp.then_some(&self.core.mtp.guesser))
+    }
+
+    pub(super) fn guesser_mut(&mut self) -> Option<&mut Guesser> {
+        match &mut self.drafter {
+            Some(drafter) => Some(&mut drafter.core.guesser),
+            None => self.uses_mtp.then_some(&mut self.core.mtp.guesser),
+        }
+    }
+
+    /// Charges the ledger with the time of the guessed rows, and credits the time that the accepted ones would have
+    /// taken.
     pub(super) fn account_for_guesses(&mut self, shares: &[Share], accepted: u64) {
-        let Some(drafter) = &mut self.drafter else { return };
-        let guessed = |share: &&Share| share.draft.source.is_model();
+        let guessed = |share: &&Share| share.draft.source.has_guesser();
         let rows: usize =
             shares.iter().filter(guessed).map(|share| share.sampled_rows.len() - 1).sum();
         if rows == 0 {
@@ -99,9 +124,12 @@ impl Worker<'_> {
         let answers = shares.len();
         let prompt_row = self.core.pace.rows_per_second().map(f64::recip);
         let seconds = |rows| self.core.costs.seconds(rows, prompt_row);
-        if let (Some(without), Some(with)) = (seconds(answers), seconds(answers + rows)) {
-            drafter.core.ledger.spend((with - without).max(0.0));
-            drafter.core.ledger.gain(without * accepted as f64 / answers as f64);
+        let (Some(without), Some(with)) = (seconds(answers), seconds(answers + rows)) else {
+            return;
+        };
+        if let Some(guesser) = self.guesser_mut() {
+            guesser.ledger.spend((with - without).max(0.0));
+            guesser.ledger.gain(without * accepted as f64 / answers as f64);
         }
     }
 
@@ -129,7 +157,7 @@ impl Worker<'_> {
             let is_idle = slot.turn.is_none() && slot.tail.is_empty();
             if drafter.save_next(index, slot.timeline.tokens(), is_idle, now) {
                 if is_answering {
-                    drafter.core.ledger.spend(began.elapsed().as_secs_f64());
+                    drafter.core.guesser.ledger.spend(began.elapsed().as_secs_f64());
                 }
                 return;
             }

@@ -21,8 +21,8 @@
 //! - `adapters`: whose adapters a micro-batch is computed with
 //! - `hot`: the timelines in the cells
 //! - `follow`: prompts in flight that begin alike
-//! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV; `both_tiers`:
-//!   both models' KV in memory and on disk
+//! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV; `mtp`: those that
+//!   the model's MTP heads guess; `both_tiers`: the KV of model and draft model in memory and on disk
 //! - `mark`: goes back to a running state as it was before a micro-batch
 //! - `step`: one micro-batch; `answer`: the tokens that are sampled from it; `choose`: the choice of a token
 //! - `delivery`: the work behind an answer waits until its caller has it
@@ -70,6 +70,7 @@ mod hot;
 mod import;
 mod inbox;
 mod mark;
+mod mtp;
 mod notes;
 mod plan;
 mod progress;
@@ -118,6 +119,7 @@ pub(crate) use budget::check_budget;
 pub(crate) use change_log::ChangeLog;
 use draft_model::Unread;
 use hot::HotTimelines;
+pub(crate) use mtp::MtpCore;
 use running::Owner;
 use slot::Slot;
 use step::Stepped;
@@ -132,6 +134,8 @@ pub(crate) struct Worker<'b> {
     core: Core,
     /// `None`: there is no draft model, or it has no context.
     drafter: Option<Drafter<'b>>,
+    /// MTP heads guess: the model has some, and there is no drafter.
+    uses_mtp: bool,
     /// The newest last.
     unread: Vec<Unread>,
     registry: Registry,
@@ -172,6 +176,7 @@ pub(crate) struct Core {
     pub drafter: Option<DrafterCore>,
     /// Why the draft model has no context beside the model's.
     pub draft_failure: Option<String>,
+    pub mtp: MtpCore,
     pub options: EngineOptions,
     /// Turns in the queue, for the bound that `submit` checks.
     pub waiting: Arc<AtomicUsize>,
@@ -217,10 +222,14 @@ impl<'b> Worker<'b> {
             drafts.report_to(core.pulse.shared());
             Some(Drafter::new(drafts, core.drafter.take()?, core.model.vocabulary().len()))
         });
+        let has_heads = backend.mtp().is_some();
+        core.mtp.begin(&core.model.mtp(), has_heads);
+        let uses_mtp = has_heads && drafter.is_none() && core.options.drafts;
         Self {
             backend,
             kv_on_devices: core.model.kv_on_devices(),
             drafter,
+            uses_mtp,
             unread: Vec::new(),
             registry: Registry::with_prefixes(slots, prefixes),
             hot: HotTimelines::default(),

@@ -56,6 +56,7 @@ pub(super) fn base_status(core: &Core) -> EngineStatus {
         prefill_tokens_per_second: core.pace.rows_per_second(),
         draft_model: core.drafter.as_ref().map(|drafter| drafter.counters),
         draft_failure: core.draft_failure.clone(),
+        mtp: core.mtp_status(),
         lossy: core.options.lossy.map(|tier| LossyStatus { tier, refused: unrounded(core) }),
         counters: EngineCounters {
             written_bytes: disk.written_bytes.load(Ordering::Relaxed),

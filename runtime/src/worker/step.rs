@@ -57,6 +57,7 @@ impl Worker<'_> {
         self.fill_tile(&mut plan);
         let (began, beats) = (Instant::now(), self.core.pulse.beats());
         self.mark_state(&plan);
+        self.follow_by_mtp(&plan);
         let decoded =
             if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
         self.drop_fillers(&mut plan);
@@ -93,11 +94,11 @@ impl Worker<'_> {
     fn use_computed(&mut self, plan: &Plan) {
         self.count_passed_over(plan);
         self.count_rows_beside(plan.rows.len());
-        let accepted = self.accepted_of_drafter();
+        let accepted = self.accepted_guesses();
         self.commit(&plan.shares);
         self.drop_mark();
         if plan.only_answers {
-            let accepted = self.accepted_of_drafter() - accepted;
+            let accepted = self.accepted_guesses() - accepted;
             self.account_for_guesses(&plan.shares, accepted);
         }
         // Before a deletion, or an admitted turn, takes these cells.
@@ -125,8 +126,8 @@ impl Worker<'_> {
 
     /// Learns from the time of a micro-batch that was computed.
     fn observe_time(&mut self, plan: &Plan, began: Instant) {
-        if let Some(drafter) = &mut self.drafter {
-            drafter.core.ledger.earn(began.elapsed());
+        if let Some(guesser) = self.guesser_mut() {
+            guesser.ledger.earn(began.elapsed());
         }
         if plan.only_answers {
             let mut sampled = plan.shares.iter().flat_map(|share| share.sampled_rows.clone());

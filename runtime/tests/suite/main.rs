@@ -35,6 +35,7 @@ mod long_sessions;
 mod lossy;
 mod map;
 mod memory_policy;
+mod mtp;
 mod parallel;
 mod prewarm;
 mod private;

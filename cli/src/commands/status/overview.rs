@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hob_api::Status;
 use hob_api::status::{
-    Adapter, DeviceBridge, DraftModel, LossyTier, Prefix, RecallModel, SharedTier, Slot,
+    Adapter, DeviceBridge, DraftModel, LossyTier, Mtp, Prefix, RecallModel, SharedTier, Slot,
 };
 
 use crate::client::Client;
@@ -85,6 +85,9 @@ fn reuse(status: &Status) -> Vec<Fact> {
     }
     if let Some(draft_model) = &status.draft_model {
         facts.push(("draft model", of_draft_model(draft_model)));
+    }
+    if let Some(mtp) = &status.mtp {
+        facts.push(("MTP heads", of_mtp(mtp)));
     }
     if let Some(recall_model) = &status.recall_model {
         facts.push(("recall model", of_recall_model(recall_model)));
@@ -231,6 +234,14 @@ fn of_draft_model(draft_model: &DraftModel) -> String {
     let (accepted, drafted) = (draft_model.accepted_tokens, draft_model.drafted_tokens);
     let (accepted, drafted) = (count(accepted), count(drafted));
     format!("{name}, {accepted} of {drafted} guessed tokens were right")
+}
+
+fn of_mtp(mtp: &Mtp) -> String {
+    if let Some(reason) = &mtp.refused {
+        return format!("guess nothing: {}", plain(reason));
+    }
+    let (accepted, drafted) = (count(mtp.accepted_tokens), count(mtp.drafted_tokens));
+    format!("{accepted} of {drafted} guessed tokens were right")
 }
 
 fn of_bridge(bridge: &DeviceBridge) -> String {

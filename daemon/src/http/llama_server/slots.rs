@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use hob_runtime::backend::MtpHeads;
 use hob_runtime::{SlotState, SlotStatus, TurnRequest};
 use hob_slots::{CacheKey, ConversationId, SlotId, Token};
 use serde::Deserialize;
@@ -29,7 +30,8 @@ use crate::wire::fields::Fields;
 pub async fn list(State(models): State<Models>) -> Result<Json<Value>, ApiError> {
     let status = models.engine.cell_status().await?;
     let n_ctx = models.engine.conversation_tokens();
-    let speculative = models.catalogue.current().draft_model.is_some();
+    let has_heads = models.engine.model().mtp() == MtpHeads::Loaded;
+    let speculative = has_heads || models.catalogue.current().draft_model.is_some();
     let slot = |slot: SlotStatus| {
         json!({
             "id": slot.slot.0,

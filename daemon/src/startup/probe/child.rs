@@ -36,6 +36,8 @@ pub struct Job {
     pub threads: usize,
     pub cache_type_k: String,
     pub cache_type_v: String,
+    /// Tries the MTP heads too.
+    pub mtp: bool,
     /// Files and factors.
     pub adapters: Vec<(PathBuf, f32)>,
     /// Tries this adapter of requests instead of the model.
@@ -106,6 +108,7 @@ fn attempt(job: &Job) -> Line {
             .cloned()
             .map(|(path, scale)| Adapter { path, scale })
             .collect(),
+        mtp: job.mtp,
         ..LlamaOptions::default()
     };
     let loaded = LlamaModel::load_telling(&job.path, options, &mut |_| ControlFlow::Continue(()));

@@ -26,6 +26,7 @@ use hob_runtime::probe::Stage;
 
 pub use child::child;
 
+use super::model_file::tries_mtp;
 use super::{Report, Step};
 use crate::limits;
 use child::{Job, Line};
@@ -143,6 +144,7 @@ fn try_file(settings: &Settings, file: &Trial<'_>, report: &mut Report<'_>) -> R
         threads: if file.bytes < MANY_BYTES { 1 } else { settings.threads as usize },
         cache_type_k: settings.cache_type_k.to_string(),
         cache_type_v: settings.cache_type_v.to_string(),
+        mtp: tries_mtp(settings),
         adapters: settings.lora.iter().map(|it| (it.path.clone(), it.scale)).collect(),
         adapter: file.adapter.map(Path::to_owned),
     };

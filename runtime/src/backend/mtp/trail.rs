@@ -37,7 +37,8 @@ impl Trail {
     pub fn keep(&mut self, position: usize, token: Token, hidden: Vec<f32>) {
         let before = match self.newest.take() {
             Some((newest, before)) if newest + 1 == position => Some(before),
-            _ if position == 0 => Some(vec![0.0; hidden.len()]), // As llama.cpp's own drafter begins.
+            // As llama.cpp's own drafter begins. Elsewhere, the heads' cells would be dropped for a gap of one.
+            _ if self.kept.is_empty() && position == self.end => Some(vec![0.0; hidden.len()]),
             _ => None,
         };
         let is_adjacent = self.kept.back().is_none_or(|last| last.position + 1 == position);
@@ -57,8 +58,9 @@ impl Trail {
         self.newest = None;
     }
 
-    /// Only the first `len` tokens of the sequence stay. Returns whether the heads' cells behind them must be dropped.
-    pub fn cut(&mut self, len: usize) -> bool {
+    /// Only the first `len` tokens of the sequence stay. Returns from where on the heads' cells must be dropped, if they
+    /// must.
+    pub fn cut(&mut self, len: usize) -> Option<usize> {
         let stay = self.kept.partition_point(|kept| kept.position < len);
         if self.newest.as_ref().is_some_and(|(newest, _)| *newest >= len) {
             let next = self.kept.get(stay).filter(|next| next.position == len);
@@ -66,10 +68,9 @@ impl Trail {
             self.newest = len.checked_sub(1).zip(before);
         }
         self.kept.truncate(stay);
-        let is_shorter = len < self.end || self.has_guesses;
+        let is_shorter = len < self.end;
         self.end = self.end.min(len);
-        self.has_guesses = false;
-        is_shorter
+        (std::mem::take(&mut self.has_guesses) || is_shorter).then_some(self.end)
     }
 
     /// The trail of another sequence that has the first `len` tokens.
@@ -97,7 +98,7 @@ impl Trail {
     }
 
     /// The position of the row that the heads compute next.
-    pub fn next(&self) -> Option<usize> {
+    pub fn next_position(&self) -> Option<usize> {
         let behind = || self.newest.as_ref().map(|(position, _)| position + 1);
         self.kept.front().map(|kept| kept.position).or_else(behind)
     }
@@ -147,11 +148,21 @@ mod tests {
     fn behind_tokens_that_were_not_kept_it_begins_anew() {
         let mut trail = trail_of(3);
         trail.pass();
-        assert_eq!((trail.next(), trail.newest()), (None, None));
+        assert_eq!((trail.next_position(), trail.newest()), (None, None));
         trail.keep(7, token(7), hidden(7));
-        assert_eq!((positions(&trail), trail.next()), (vec![], Some(8)));
+        assert_eq!((positions(&trail), trail.next_position()), (vec![], Some(8)));
         trail.keep(8, token(8), hidden(8));
-        assert_eq!((positions(&trail), trail.next()), (vec![8], Some(8)));
+        assert_eq!((positions(&trail), trail.next_position()), (vec![8], Some(8)));
+    }
+
+    #[test]
+    fn behind_the_heads_cells_it_goes_on_without_a_hidden_state() {
+        let mut trail = trail_of(3);
+        trail.computed(3);
+        trail.pass();
+        trail.keep(3, token(3), hidden(3));
+        let kept: Vec<Kept> = trail.kept().cloned().collect();
+        assert_eq!(kept, [Kept { position: 3, token: token(3), before: vec![0.0, 0.0] }]);
     }
 
     #[test]
@@ -159,12 +170,20 @@ mod tests {
         let mut trail = trail_of(6);
         trail.computed(3);
         assert_eq!(trail.end, 3);
-        assert!(!trail.cut(4), "the heads had not computed them");
+        let mut guessed = trail.clone();
+        guessed.has_guesses = true;
+        assert_eq!(guessed.cut(4), Some(3), "guesses are behind what the heads have computed");
+        assert_eq!(trail.cut(4), None, "the heads had not computed them");
+        assert_eq!(trail, guessed);
         let mut other = trail_of(4);
         other.computed(3);
         assert_eq!(trail, other);
-        assert!(trail.cut(2), "the heads had computed one of them");
-        assert_eq!((trail.end, trail.next()), (2, None), "that state is not kept any more");
+        assert_eq!(trail.cut(2), Some(2), "the heads had computed one of them");
+        assert_eq!(
+            (trail.end, trail.next_position()),
+            (2, None),
+            "that state is not kept any more"
+        );
         trail.cut(0);
         assert_eq!(trail, Trail::default());
     }
@@ -183,6 +202,6 @@ mod tests {
     #[test]
     fn of_a_long_prompt_the_end_is_kept() {
         let trail = trail_of(MAX_KEPT + 10);
-        assert_eq!((trail.kept().len(), trail.next()), (MAX_KEPT, Some(10)));
+        assert_eq!((trail.kept().len(), trail.next_position()), (MAX_KEPT, Some(10)));
     }
 }

@@ -122,8 +122,8 @@ impl Heads {
 
     /// The model's cells of a sequence from `len` on were dropped, or replaced by others.
     pub fn cut(&mut self, sequence: Sequence, len: usize) {
-        if self.trails[index(sequence)].cut(len) {
-            self.remove_cells(sequence, len);
+        if let Some(start) = self.trails[index(sequence)].cut(len) {
+            self.remove_cells(sequence, start);
         }
     }
 
@@ -135,6 +135,9 @@ impl Heads {
         }
         let (start, end) = (range.start, range.end.min(trail.end));
         if start < end {
+            if end == trail.end {
+                trail.end = start; // Their last cell is before it: the next row is behind a gap.
+            }
             // SAFETY: the id is below `n_seq_max`. Cells that are not there are not dropped.
             unsafe {
                 let memory = self.memory();
@@ -177,7 +180,7 @@ impl Heads {
     /// one is dropped.
     fn align(&mut self, sequence: Sequence) {
         let trail = &mut self.trails[index(sequence)];
-        let next = trail.next().unwrap_or(trail.end);
+        let next = trail.next_position().unwrap_or(trail.end);
         if next != trail.end {
             trail.end = next;
             trail.has_guesses = false;
@@ -234,6 +237,11 @@ impl Heads {
         self.guesses.fill(None);
     }
 
+    fn unknown(&mut self, sequence: Sequence) -> DecodeError {
+        self.forget();
+        DecodeError::Failed(format!("the hidden state of sequence {} is not known", sequence.0))
+    }
+
     /// The rows of guesses were computed: keeps their hidden states for those that go on.
     fn keep_guesses(&mut self, rows: &[GuessRow]) {
         for (row, &place) in rows.iter().zip(&self.places) {
@@ -281,7 +289,7 @@ impl Mtp for Heads {
             self.align(sequence);
             self.add_kept(sequence, usize::MAX, true);
             let Some((newest, hidden)) = self.trails[index(sequence)].newest() else {
-                return Err(unknown(sequence));
+                return Err(self.unknown(sequence));
             };
             self.places.push(self.rows.len());
             self.rows.push(Row { token, position: newest + 1, sequence, wants_logits: true });
@@ -301,7 +309,7 @@ impl Mtp for Heads {
         self.clear_batch();
         for &GuessRow { sequence, token } in rows {
             let Some((at, hidden)) = &self.guesses[index(sequence)] else {
-                return Err(unknown(sequence));
+                return Err(self.unknown(sequence));
             };
             self.places.push(self.rows.len());
             self.rows.push(Row { token, position: at + 1, sequence, wants_logits: true });
@@ -336,10 +344,6 @@ impl Drop for Heads {
 
 fn index(sequence: Sequence) -> usize {
     usize::try_from(sequence.0).expect("ids of sequences are not negative")
-}
-
-fn unknown(sequence: Sequence) -> DecodeError {
-    DecodeError::Failed(format!("the hidden state of sequence {} is not known", sequence.0))
 }
 
 /// The hidden state of a row of the last micro-batch of `context`; `None` where it was not kept.
