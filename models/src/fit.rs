@@ -48,21 +48,24 @@ pub(crate) const MICRO_BATCH: u64 = 512;
 impl Estimate {
     /// Estimates a model whose files hold `weights_bytes` of tensors.
     pub fn new(summary: &Summary, weights_bytes: u64, demand: &Demand) -> Self {
-        let per_token = |heads: u64| bytes_per_token(summary, demand, heads);
+        let per_token = |layer: usize, heads: u64| bytes_per_token(summary, demand, layer, heads);
         let slots = demand.slots.saturating_add(demand.prefixes);
         let sequences = slots.saturating_add(summary.memory.other_sequences());
         let windowed = windowed_cells(summary, sequences, demand.ctx);
         let mut kv_bytes = 0u64;
         let mut kv_bytes_per_token = 0u64;
-        for (layer, heads) in summary.n_head_kv.iter().enumerate() {
+        for (layer, &heads) in summary.n_head_kv.iter().enumerate() {
+            if layer as u64 >= summary.n_caching {
+                break;
+            }
             let state = summary.recurrent.get(layer).copied().unwrap_or(0);
             let layer_bytes = if state > 0 {
                 state.saturating_mul(4).saturating_mul(sequences)
             } else if let Some(cells) = windowed.filter(|_| is_windowed(summary, layer)) {
-                per_token(*heads).saturating_mul(cells)
+                per_token(layer, heads).saturating_mul(cells)
             } else {
-                kv_bytes_per_token = kv_bytes_per_token.saturating_add(per_token(*heads));
-                per_token(*heads).saturating_mul(demand.ctx)
+                kv_bytes_per_token = kv_bytes_per_token.saturating_add(per_token(layer, heads));
+                per_token(layer, heads).saturating_mul(demand.ctx)
             };
             kv_bytes = kv_bytes.saturating_add(layer_bytes);
         }
@@ -83,17 +86,18 @@ impl Estimate {
 }
 
 /// Bytes of a token's KV in a layer with this number of heads.
-fn bytes_per_token(summary: &Summary, demand: &Demand, heads: u64) -> u64 {
-    let k = demand.cache_type_k.cache_bytes(heads.saturating_mul(summary.key_length));
-    let v = demand.cache_type_v.cache_bytes(heads.saturating_mul(summary.value_length));
+fn bytes_per_token(summary: &Summary, demand: &Demand, layer: usize, heads: u64) -> u64 {
+    let (key, value) = cached_lengths(summary, layer);
+    let k = demand.cache_type_k.cache_bytes(heads.saturating_mul(key));
+    let v = demand.cache_type_v.cache_bytes(heads.saturating_mul(value));
     k.saturating_add(v)
 }
 
 /// The part of [`Estimate::kv_bytes`] that MTP heads have, in a context of their own.
 pub(crate) fn mtp_kv_bytes(summary: &Summary, demand: &Demand) -> u64 {
     let of_model = summary.n_layer.saturating_sub(summary.n_layer_mtp);
-    let heads = summary.n_head_kv.iter().skip(of_model as usize);
-    let bytes = heads.map(|&heads| bytes_per_token(summary, demand, heads));
+    let heads = summary.n_head_kv.iter().enumerate().skip(of_model as usize);
+    let bytes = heads.map(|(layer, &heads)| bytes_per_token(summary, demand, layer, heads));
     bytes.fold(0, u64::saturating_add).saturating_mul(demand.ctx)
 }
 
@@ -109,11 +113,21 @@ fn is_windowed(summary: &Summary, layer: usize) -> bool {
     windowed.copied().unwrap_or(false)
 }
 
+/// Elements of a key and of a value that a layer caches for each head.
+fn cached_lengths(summary: &Summary, layer: usize) -> (u64, u64) {
+    let (key, value) = if is_windowed(summary, layer) {
+        summary.windowed_lengths
+    } else {
+        (summary.key_length, summary.value_length)
+    };
+    (key, if summary.is_latent { 0 } else { value })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gguf::Header;
-    use crate::testing::asset;
+    use crate::testing::{Gguf, asset};
 
     fn kv(name: &str, ctx: u64, kind: &str) -> Estimate {
         let summary = Summary::of(&Header::open(&asset(name)).unwrap());
@@ -149,6 +163,46 @@ mod tests {
     fn a_hybrid_has_one_more_running_state() {
         let bytes = |ctx| kv("fixtures/lfm2.gguf", ctx, "f16").kv_bytes;
         assert_eq!(2 * bytes(1024) - bytes(2048), 4 * 128 * 4 * (4 + 4 + 3));
+    }
+
+    /// Of a header, with four slots and four prefixes.
+    fn estimate(file: &Gguf, ctx: u64) -> Estimate {
+        let kind = "f16".parse().unwrap();
+        let demand = Demand { ctx, slots: 4, prefixes: 4, cache_type_k: kind, cache_type_v: kind };
+        Estimate::new(&Summary::of(&file.header()), 0, &demand)
+    }
+
+    #[test]
+    fn latent_attention_caches_keys_alone() {
+        let file = Gguf::new("deepseek2")
+            .number("deepseek2.block_count", 2)
+            .number("deepseek2.attention.head_count", 16)
+            .number("deepseek2.attention.head_count_kv", 1)
+            .number("deepseek2.attention.key_length", 576)
+            .number("deepseek2.attention.value_length", 512);
+        assert_eq!(estimate(&file, 4096).kv_bytes_per_token, 2 * (576 + 512) * 2);
+        let latent = file
+            .number("deepseek2.attention.key_length_mla", 192)
+            .number("deepseek2.attention.value_length_mla", 128);
+        assert_eq!(estimate(&latent, 4096).kv_bytes, 2 * 576 * 2 * 4096);
+    }
+
+    #[test]
+    fn layers_with_a_window_have_heads_of_their_own_length_and_the_last_ones_share() {
+        let file = Gguf::new("gemma4")
+            .number("gemma4.block_count", 5)
+            .number("gemma4.attention.head_count", 8)
+            .numbers("gemma4.attention.head_count_kv", &[4, 4, 2, 4, 2])
+            .number("gemma4.attention.key_length", 512)
+            .number("gemma4.attention.value_length", 512)
+            .number("gemma4.attention.key_length_swa", 256)
+            .number("gemma4.attention.value_length_swa", 256)
+            .number("gemma4.attention.sliding_window", 64)
+            .numbers("gemma4.attention.sliding_window_pattern", &[1, 1, 0, 1, 0])
+            .number("gemma4.attention.shared_kv_layers", 2);
+        // 64 cells for each of 9 sequences, and a micro-batch, in whole 256.
+        let windows = 2 * 4 * (256 + 256) * 2 * 1280;
+        assert_eq!(estimate(&file, 8192).kv_bytes, windows + 2 * (512 + 512) * 2 * 8192);
     }
 
     #[test]

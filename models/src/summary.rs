@@ -43,6 +43,15 @@ pub struct Summary {
     /// Tokens of the sliding window, and for each layer whether it has one.
     #[serde(skip)]
     pub window: Option<(u64, Vec<bool>)>,
+    /// Elements of a key and of a value of one head, in layers with a window.
+    #[serde(skip)]
+    pub windowed_lengths: (u64, u64),
+    /// V is a part of K, and is not cached: the latent attention of DeepSeek.
+    #[serde(skip)]
+    pub is_latent: bool,
+    /// How many layers, from the first one on, have KV or a state of their own.
+    #[serde(skip)]
+    pub n_caching: u64,
     /// The sampling parameters that the file recommends.
     #[serde(skip)]
     pub sampling: Vec<SamplingEntry>,
@@ -86,8 +95,12 @@ impl Summary {
         let n_head_kv = n_head_kv.unwrap_or_else(|| n_head.clone());
         let n_head = n_head.into_iter().max().unwrap_or(0);
         let head = n_embd.checked_div(n_head).unwrap_or(0);
+        let key_length = facts.number("attention.key_length").unwrap_or(head);
+        let value_length = facts.number("attention.value_length").unwrap_or(head);
+        let windowed = |key: &str, other| facts.number(key).unwrap_or(other);
+        let is_given = |key: &str| facts.number(key).is_some_and(|length| length > 0);
         let of_model = n_head_kv.len().saturating_sub(n_layer_mtp as usize);
-        let mut recurrent = recurrent(&facts, &n_head_kv, n_embd);
+        let mut recurrent = recurrent(&facts, &n_head_kv, [n_embd, n_head]);
         recurrent[of_model..].fill(0);
         let window = window(&facts, n_layer);
         Self {
@@ -98,8 +111,8 @@ impl Summary {
             n_layer_mtp,
             n_embd,
             n_head,
-            key_length: facts.number("attention.key_length").unwrap_or(head),
-            value_length: facts.number("attention.value_length").unwrap_or(head),
+            key_length,
+            value_length,
             vocabulary_size: vocabulary(&facts),
             quantisation: quantisation(header),
             chat_template: header.text("tokenizer.chat_template").is_some(),
@@ -107,6 +120,13 @@ impl Summary {
             memory: memory(&recurrent[..of_model], window.is_some()),
             tensor_bytes: header.tensor_bytes(),
             sampling: SamplingEntry::all(header),
+            windowed_lengths: (
+                windowed("attention.key_length_swa", key_length),
+                windowed("attention.value_length_swa", value_length),
+            ),
+            is_latent: is_given("attention.key_length_mla")
+                && is_given("attention.value_length_mla"),
+            n_caching: caching(&facts, n_layer),
             n_head_kv,
             recurrent,
             window,
@@ -146,10 +166,27 @@ impl Facts<'_> {
     }
 }
 
+/// llama.cpp caches nothing for the last layers of some models, which use the KV of earlier ones.
+fn caching(facts: &Facts<'_>, n_layer: u64) -> u64 {
+    match facts.architecture {
+        "gemma3n" => n_layer.min(20), // llama.cpp's number: the file has none.
+        "gemma4" => {
+            let sharing = facts.number("attention.shared_kv_layers").unwrap_or(0);
+            n_layer.saturating_sub(sharing)
+        }
+        _ => n_layer,
+    }
+}
+
 /// Elements of recurrent state of each layer, as llama.cpp counts them: `n_embd_r` + `n_embd_s`.
-fn recurrent(facts: &Facts<'_>, n_head_kv: &[u64], n_embd: u64) -> Vec<u64> {
+fn recurrent(facts: &Facts<'_>, n_head_kv: &[u64], [n_embd, n_head]: [u64; 2]) -> Vec<u64> {
     let state = if let Some(cache) = facts.number("shortconv.l_cache") {
         n_embd.saturating_mul(cache.saturating_sub(1))
+    } else if let Some(head) = facts.number("kda.head_dim").filter(|head| *head > 0) {
+        let kernel = facts.number("ssm.conv_kernel").filter(|kernel| *kernel > 0).unwrap_or(4);
+        let inner = n_head.saturating_mul(head);
+        let convolution = inner.saturating_mul(3).saturating_mul(kernel - 1);
+        convolution.saturating_add(inner.saturating_mul(head))
     } else if let Some(inner) = facts.number("ssm.inner_size") {
         let of = |key| facts.number(key).unwrap_or(0);
         let (size, groups) = (of("ssm.state_size"), of("ssm.group_count"));
@@ -161,10 +198,21 @@ fn recurrent(facts: &Facts<'_>, n_head_kv: &[u64], n_embd: u64) -> Vec<u64> {
     } else {
         0
     };
-    let interval = facts.number("full_attention_interval").filter(|interval| *interval > 0);
-    let has_state = |(layer, heads): (usize, &u64)| match interval {
-        Some(interval) => !(layer as u64 + 1).is_multiple_of(interval),
-        None => *heads == 0,
+    let n_layer = n_head_kv.len() as u64;
+    let listed = facts.per_layer("attention.recurrent_layers", n_layer);
+    let default = match facts.architecture {
+        "qwen3next" | "qwen35" | "qwen35moe" => Some(4),
+        _ => None,
+    };
+    let interval = facts.number("full_attention_interval").or(default).filter(|every| *every > 0);
+    // A layer of Nemotron is attention, a state, or feed-forward.
+    let is_divided = facts.architecture.starts_with("nemotron_h");
+    let forward = facts.per_layer("feed_forward_length", n_layer).filter(|_| is_divided);
+    let is_forward = |layer: usize| forward.as_ref().is_some_and(|all| all[layer] > 0);
+    let has_state = |(layer, heads): (usize, &u64)| match (&listed, interval) {
+        (Some(listed), _) => listed[layer] > 0,
+        (None, Some(interval)) => !(layer as u64 + 1).is_multiple_of(interval),
+        (None, None) => *heads == 0 && !is_forward(layer),
     };
     n_head_kv.iter().enumerate().map(|at| if has_state(at) { state } else { 0 }).collect()
 }
@@ -248,7 +296,7 @@ fn file_type(number: u64) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::asset;
+    use crate::testing::{Gguf, asset};
 
     fn summary(name: &str) -> Summary {
         Summary::of(&Header::open(&asset(name)).unwrap())
@@ -300,5 +348,47 @@ mod tests {
         assert_eq!(lfm2.recurrent, [128, 128, 0, 128, 128, 0]);
         let mamba = summary("fixtures/mamba.gguf");
         assert_eq!(mamba.recurrent, [3 * 128 + 16 * 128; 3]);
+    }
+
+    /// The state of each layer of four.
+    fn states(file: Gguf, architecture: &str, heads: &[u32; 4]) -> Vec<u64> {
+        let file = file
+            .number(&format!("{architecture}.block_count"), 4)
+            .numbers(&format!("{architecture}.attention.head_count_kv"), heads);
+        Summary::of(&file.header()).recurrent
+    }
+
+    #[test]
+    fn feed_forward_layers_of_nemotron_have_no_state() {
+        let file = Gguf::new("nemotron_h_moe")
+            .numbers("nemotron_h_moe.feed_forward_length", &[0, 64, 0, 0])
+            .number("nemotron_h_moe.ssm.conv_kernel", 4)
+            .number("nemotron_h_moe.ssm.inner_size", 32)
+            .number("nemotron_h_moe.ssm.state_size", 8)
+            .number("nemotron_h_moe.ssm.group_count", 2);
+        let state = 3 * (32 + 2 * 2 * 8) + 8 * 32;
+        assert_eq!(states(file, "nemotron_h_moe", &[0, 0, 2, 0]), [state, 0, 0, state]);
+    }
+
+    #[test]
+    fn kimis_delta_attention_has_a_state_for_each_head() {
+        let file = Gguf::new("kimi-linear")
+            .number("kimi-linear.attention.head_count", 3)
+            .number("kimi-linear.ssm.conv_kernel", 4)
+            .number("kimi-linear.kda.head_dim", 16);
+        let state = 3 * 3 * 3 * 16 + 3 * 16 * 16;
+        assert_eq!(states(file, "kimi-linear", &[0, 0, 0, 1]), [state, state, state, 0]);
+    }
+
+    #[test]
+    fn the_layers_with_a_state_are_listed_or_all_but_every_fourth() {
+        let file = || {
+            Gguf::new("qwen35")
+                .number("qwen35.ssm.inner_size", 2)
+                .number("qwen35.ssm.state_size", 8)
+        };
+        assert_eq!(states(file(), "qwen35", &[2; 4]), [16, 16, 16, 0]);
+        let listed = file().numbers("qwen35.attention.recurrent_layers", &[1, 0, 1, 0]);
+        assert_eq!(states(listed, "qwen35", &[2; 4]), [16, 0, 16, 0]);
     }
 }

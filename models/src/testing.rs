@@ -1,7 +1,10 @@
 //! Small GGUF files for tests.
 
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
+
+use crate::gguf::{self, Header};
 
 /// A file of the repository's `assets`.
 pub fn asset(name: &str) -> PathBuf {
@@ -27,6 +30,13 @@ impl Gguf {
 
     pub fn number(self, key: &str, value: u32) -> Self {
         self.entry(key, 4, &value.to_le_bytes())
+    }
+
+    pub fn numbers(self, key: &str, values: &[u32]) -> Self {
+        let mut array = 4u32.to_le_bytes().to_vec();
+        array.extend((values.len() as u64).to_le_bytes());
+        array.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        self.entry(key, 9, &array)
     }
 
     pub fn float(self, key: &str, value: f32) -> Self {
@@ -57,6 +67,11 @@ impl Gguf {
         bytes.resize(bytes.len().next_multiple_of(32), 0);
         bytes.resize(bytes.len() + offset as usize, 0);
         bytes
+    }
+
+    pub fn header(&self) -> Header {
+        let bytes = self.bytes();
+        gguf::read(Cursor::new(&bytes), bytes.len() as u64).unwrap()
     }
 
     pub fn write(&self, path: &Path) {
