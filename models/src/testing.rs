@@ -79,7 +79,8 @@ impl Gguf {
         fs::write(path, self.bytes()).unwrap();
     }
 
-    fn entry(mut self, key: &str, kind: u32, value: &[u8]) -> Self {
+    /// `kind`: the number of the type of `value`.
+    pub fn entry(mut self, key: &str, kind: u32, value: &[u8]) -> Self {
         self.entries.extend(text(key));
         self.entries.extend(kind.to_le_bytes());
         self.entries.extend(value);

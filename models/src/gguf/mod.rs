@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - The reader checks counts and lengths against the size of the file before it allocates or
-//!   loops: a hostile header costs at most one pass over the file.
+//!   loops, and refuses counts that no model has: reading a hostile header takes bounded memory.
 //! - It counts and skips long arrays (a vocabulary), and returns the items of short ones.
 //! - Every tensor of a valid header is inside the file.
 

@@ -14,7 +14,9 @@ use crate::error::{GgufError, ModelError};
 
 const MAX_KEY_BYTES: u64 = 65_535; // The format's own limit.
 const MAX_TEXT_BYTES: u64 = 16 << 20; // Chat templates have some kilobytes.
-const MAX_HEADER_BYTES: u64 = 1 << 30; // Vocabularies have some megabytes.
+const MAX_HEADER_BYTES: u64 = 256 << 20; // Vocabularies have some megabytes.
+const MAX_ENTRIES: u64 = 4_096; // Models have about a hundred.
+const MAX_TENSORS: u64 = 65_536; // Models have up to some thousands.
 const MAX_ITEMS: u64 = 1_024; // Of a returned array: more than the layers of any model.
 const MAX_ARRAY_DEPTH: u32 = 4;
 const MAX_DIMENSIONS: u32 = 4; // GGML_MAX_DIMS
@@ -49,6 +51,10 @@ pub fn read(reader: impl BufRead + Seek, file_bytes: u64) -> Result<Header, Gguf
     let n_entries = cursor.u64()?;
     cursor.expect(n_entries.saturating_mul(MIN_ENTRY_BYTES))?;
     cursor.expect(n_tensors.saturating_mul(MIN_TENSOR_BYTES))?;
+    // A file of zeros, which takes no disk, would be empty tensors: 32 bytes each, and several times that in memory.
+    if n_entries > MAX_ENTRIES || n_tensors > MAX_TENSORS {
+        return Err(cursor.damaged("there are implausibly many entries or tensors"));
+    }
 
     let mut metadata = BTreeMap::new();
     for _ in 0..n_entries {
@@ -122,7 +128,11 @@ fn array(cursor: &mut Cursor<impl BufRead + Seek>, depth: u32) -> Result<Array, 
     let kind = cursor.u32()?;
     let len = cursor.u64()?;
     let min_bytes = fixed_bytes(kind).unwrap_or(8); // A text or an array begins with its length.
-    cursor.expect(len.saturating_mul(min_bytes))?;
+    let bytes = len.saturating_mul(min_bytes);
+    cursor.expect(bytes)?;
+    if cursor.position().saturating_add(bytes) > MAX_HEADER_BYTES {
+        return Err(cursor.damaged("the header is implausibly large"));
+    }
 
     let mut items = Vec::new();
     match fixed_bytes(kind) {
@@ -135,7 +145,7 @@ fn array(cursor: &mut Cursor<impl BufRead + Seek>, depth: u32) -> Result<Array, 
         _ => {
             for _ in 0..len {
                 let item = value(cursor, kind, depth + 1)?;
-                if len <= MAX_ITEMS {
+                if len <= MAX_ITEMS && depth == 0 {
                     items.push(item);
                 }
             }
@@ -250,6 +260,37 @@ mod tests {
             hostile[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
             assert!(matches!(parse(&hostile), Err(GgufError::Truncated { .. })));
         }
+    }
+
+    #[test]
+    fn counts_that_no_model_has_are_refused_however_large_the_file() {
+        let counts =
+            [(8, MAX_TENSORS + 1, MIN_TENSOR_BYTES), (16, MAX_ENTRIES + 1, MIN_ENTRY_BYTES)];
+        for (at, count, bytes) in counts {
+            let mut hostile = Gguf::new("llama").bytes();
+            hostile[at..at + 8].copy_from_slice(&count.to_le_bytes());
+            hostile.resize(hostile.len() + (count * bytes) as usize, 0);
+            let Err(GgufError::Damaged { what, .. }) = parse(&hostile) else {
+                panic!("{count} at {at} were accepted");
+            };
+            assert!(what.contains("implausibly many"), "{what}");
+        }
+    }
+
+    #[test]
+    fn arrays_in_an_array_are_only_counted() {
+        let mut outer = 9u32.to_le_bytes().to_vec();
+        outer.extend(2u64.to_le_bytes());
+        for _ in 0..2 {
+            outer.extend(0u32.to_le_bytes());
+            outer.extend(3u64.to_le_bytes());
+            outer.extend([1, 2, 3]);
+        }
+        let header = Gguf::new("llama").entry("outer", 9, &outer).header();
+        let outer = header.metadata["outer"].as_array().unwrap();
+        let inner = outer.items.iter().map(|inner| inner.as_array().unwrap());
+        let counts: Vec<_> = inner.map(|inner| (inner.len, inner.items.len())).collect();
+        assert_eq!(counts, [(3, 0); 2]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub enum Value {
 pub struct Array {
     /// Number of items in the file.
     pub len: u64,
-    /// Empty when `len` is greater than 1024.
+    /// Empty when `len` is greater than 1024, and of an array within an array.
     pub items: Vec<Value>,
 }
 
