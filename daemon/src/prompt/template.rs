@@ -11,6 +11,7 @@ use hob_runtime::template::{ChatTemplate, RenderInput};
 use hob_slots::Token;
 use serde_json::{Map, Value};
 
+use super::call_ids;
 use super::rendering::{Cause, ChildTemplate, RenderError};
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::chat::GENERATION_PROMPT;
@@ -134,7 +135,8 @@ impl Template {
         variables: &Map<String, Value>,
     ) -> Result<String, Refusal> {
         let coded = |message: String| ApiError::new(ErrorKind::Invalid, message).code("template");
-        let template = self.variant(tools).compiled.as_ref().map_err(|error| {
+        let Variant { compiled, dialect } = self.variant(tools);
+        let template = compiled.as_ref().map_err(|error| {
             let error = coded(format!("this model's chat template cannot be read: {error}"));
             Refusal { error, is_final: true }
         })?;
@@ -142,8 +144,11 @@ impl Template {
             let error = ApiError::field("tools", "this model's chat template knows no tools");
             return Err(Refusal { error: error.code("unsupported"), is_final: true });
         }
-        let messages: Vec<Value> =
+        let mut messages: Vec<Value> =
             messages.iter().map(|message| self.defused(message.for_template())).collect();
+        if *dialect == Dialect::KimiK2 {
+            call_ids::number(&mut messages);
+        }
         let tools: Vec<Value> = tools.iter().map(Tool::for_template).collect();
         let input = RenderInput {
             messages: &messages,
@@ -311,6 +316,24 @@ mod tests {
         assert!(!broken.supports_tools());
         assert_eq!(rendered(&broken, &[tool()]).unwrap_err().code, Some("unsupported"));
         assert_eq!(rendered(&broken, &[]).unwrap(), "Hi");
+    }
+
+    #[test]
+    fn calls_have_the_ids_that_kimi_writes() {
+        let source = "{# <|tool_calls_section_begin|> #}{% for message in messages %}\
+                      {% for call in message.tool_calls or [] %}{{ call.id }}\n{% endfor %}\
+                      {% if message.role == 'tool' %}{{ message.tool_call_id }} {{ message.content }}\n{% endif %}\
+                      {% endfor %}";
+        let model = FakeModel::new().with_chat_template(source.to_owned());
+        let template = Template::of(&model, RendersIn::ThisProcess);
+        let call = json!({"id": "call_5f", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+        let messages = [
+            json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+            json!({"role": "tool", "tool_call_id": "call_5f", "content": "on"}),
+        ];
+        let messages = messages.map(|message| Message::parse(&message, "messages").unwrap());
+        let text = template.render(&messages, &[], &Map::new()).unwrap();
+        assert_eq!(text, "functions.look:0\nfunctions.look:0 on\n");
     }
 
     #[test]
