@@ -78,6 +78,23 @@ impl<'a> Lark<'a> {
         name
     }
 
+    /// The name of a rule whose body may name it, which is added once. `key`: what it says.
+    pub fn recursive_rule(
+        &mut self,
+        key: &str,
+        body: impl FnOnce(&mut Self, &str) -> String,
+    ) -> String {
+        if let Some(name) = self.shared.get(key) {
+            return name.clone();
+        }
+        let name = format!("r{}", self.count);
+        self.count += 1;
+        self.shared.insert(key.to_owned(), name.clone());
+        let body = body(self, &name);
+        writeln!(self.rules, "{name}: {body}").expect("a String takes every write");
+        name
+    }
+
     fn rule_with(&mut self, attributes: &str, body: &str) -> String {
         let name = format!("r{}", self.count);
         self.count += 1;

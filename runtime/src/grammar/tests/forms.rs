@@ -12,7 +12,7 @@ fn walked(grammar: &Grammar, seed: u64) -> String {
 }
 
 /// Whether the whole text is an answer.
-fn takes(grammar: &Grammar, text: &str) -> bool {
+pub(super) fn takes(grammar: &Grammar, text: &str) -> bool {
     let mut constraint = plain().1.start(grammar).unwrap();
     let bytes = text.bytes().map(|byte| Token(i32::from(byte)));
     bytes.into_iter().all(|byte| constraint.accept(byte).is_ok()) && constraint.may_stop()

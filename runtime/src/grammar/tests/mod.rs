@@ -15,6 +15,7 @@ mod forms;
 mod measure;
 mod order;
 mod refusals;
+mod values;
 
 const END: &str = "<|im_end|>";
 

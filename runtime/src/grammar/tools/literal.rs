@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 
 use hob_dialect::Kind;
 
-use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
+use super::{
+    MAX_DEPTH, Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters,
+    referred,
+};
 use crate::grammar::lark::{Item, Items, Lark, quoted};
-
-/// Schemas inside one another; what is deeper takes any value.
-const MAX_DEPTH: usize = 8;
 
 /// Rules of one grammar: definitions that name each other could be written out for ever.
 const MAX_RULES: usize = 4_000;
@@ -16,8 +16,14 @@ const MAX_RULES: usize = 4_000;
 /// Around a text.
 const QUOTE: &str = "<|\"|>";
 
-/// A key or a name that the schema leaves open.
+/// A name that the schema leaves open, in Python's notation.
 const KEY: &str = "/[A-Za-z_][A-Za-z0-9_]{0,63}/";
+
+/// A key that the schema leaves open, in Gemma's notation, which has no quotes around keys: `Content-Type`, say.
+const GEMMA_KEY: &str = r#"/[^\x{0}-\x{20}:"'(){}<,\[\]][^\x{0}-\x{1F}:"'(){}<,]{0,63}/"#;
+
+/// The types of JSON.
+const MAX_TYPES: usize = 7;
 
 /// What a schema may say besides the types of a value, for Python's notation to follow it.
 const FOLLOWED: [&str; 10] = [
@@ -120,65 +126,90 @@ fn gemma_members(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize
         format!("{} {value}", quoted(&format!("{}:", parameter.key)))
     };
     let other = allows_others(schema).then(|| {
-        let value = gemma_value(lark, root, &Value::Null, depth + 1);
-        format!("{KEY} \":\" {value}")
+        let value = gemma_value(lark, root, &schema["additionalProperties"], depth + 1);
+        let value = lark.rule(&value);
+        format!("{GEMMA_KEY} \":\" {value}")
     });
     members(lark, &parameters(schema), other, ",", item)
 }
 
 fn gemma_value(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) -> String {
-    let quote = lark.text(QUOTE);
     let schema = referred(root, schema);
     if let Some(texts) = listed_texts(schema) {
-        let texts: Vec<String> = texts.into_iter().map(quoted).collect();
-        return format!("{quote} {} {quote}", lark.any_of(&texts));
+        let quote = lark.text(QUOTE);
+        let written = |text: Option<&str>| match text {
+            Some(text) => format!("{quote} {} {quote}", quoted(text)),
+            None => quoted("null"),
+        };
+        let texts: Vec<String> = texts.into_iter().map(written).collect();
+        return lark.any_of(&texts);
     }
-    let is_deep = depth > MAX_DEPTH || lark.len() > MAX_RULES;
-    match schema["type"].as_str() {
-        _ if Kind::of(schema) == Kind::Text => format!("{quote} {}", lark.until(QUOTE)),
-        Some("integer" | "number" | "boolean" | "null") => {
-            let json = inner_json(root, schema);
-            lark.rule(&json)
+    if Kind::of(schema) == Kind::Text {
+        return gemma_text(lark);
+    }
+    if let Some(name) = schema["type"].as_str() {
+        return gemma_typed(lark, root, schema, name, depth);
+    }
+    if depth > MAX_DEPTH || lark.len() > MAX_RULES {
+        return gemma_any(lark);
+    }
+    let mut forms = Vec::new();
+    if let Some(names) = schema["type"].as_array() {
+        for name in names.iter().filter_map(Value::as_str).take(MAX_TYPES) {
+            let bare = json!({"type": name});
+            let schema = if ["array", "object"].contains(&name) { schema } else { &bare };
+            forms.push(gemma_typed(lark, root, schema, name, depth + 1));
         }
-        Some("array") if !is_deep => {
+    } else {
+        let of = |key: &str| schema[key].as_array();
+        for one in of("anyOf").or_else(|| of("oneOf")).into_iter().flatten() {
+            forms.push(gemma_value(lark, root, one, depth + 1));
+        }
+    }
+    if forms.is_empty() { gemma_any(lark) } else { lark.any_of(&forms) }
+}
+
+/// A value of this type, of those that the schema has.
+fn gemma_typed(
+    lark: &mut Lark<'_>,
+    root: &Value,
+    schema: &Value,
+    name: &str,
+    depth: usize,
+) -> String {
+    let is_deep = depth > MAX_DEPTH || lark.len() > MAX_RULES;
+    match name {
+        "string" => gemma_text(lark),
+        "integer" | "number" | "boolean" | "null" => lark.rule(&inner_json(root, schema)),
+        "array" if !is_deep => {
             let item = gemma_value(lark, root, &schema["items"], depth + 1);
             let item = lark.rule(&item);
             lark.rule(&format!("\"[\" ({item} (\",\" {item})*)? \"]\""))
         }
-        Some("object") if !is_deep => {
+        "object" if !is_deep => {
             let members = gemma_members(lark, root, schema, depth);
             lark.rule(&format!("\"{{\" {members} \"}}\""))
         }
-        _ if !is_deep => {
-            let text = format!("{quote} {}", lark.until(QUOTE));
-            let types = ["number", "boolean", "null", "array", "object"];
-            let inner = MAX_DEPTH.max(depth); // One level of any value within any value.
-            let more = types.map(|name| gemma_value(lark, root, &json!({"type": name}), inner));
-            let all: Vec<String> = std::iter::once(text).chain(more).collect();
-            lark.any_of(&all)
-        }
-        Some("object") => "\"{\" \"}\"".to_owned(),
-        Some("array") => "\"[\" \"]\"".to_owned(),
-        _ => {
-            let text = format!("{quote} {}", lark.until(QUOTE));
-            let scalar = json!({"type": ["number", "boolean", "null"]});
-            let json = lark.rule(&inner_json(root, &scalar));
-            lark.any_of(&[text, json])
-        }
+        _ => gemma_any(lark),
     }
 }
 
-/// The schema that a reference names.
-fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let mut schema = schema;
-    for _ in 0..MAX_DEPTH {
-        let path = schema["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
-        match path.and_then(|path| root.pointer(path)) {
-            Some(named) => schema = named,
-            None => break,
-        }
-    }
-    schema
+fn gemma_text(lark: &mut Lark<'_>) -> String {
+    format!("{} {}", lark.text(QUOTE), lark.until(QUOTE))
+}
+
+/// Any value, of any depth.
+fn gemma_any(lark: &mut Lark<'_>) -> String {
+    lark.recursive_rule("any value of Gemma", |lark, any| {
+        let text = gemma_text(lark);
+        let scalar = json!({"type": ["number", "boolean", "null"]});
+        let scalar = lark.rule(&inner_json(&Value::Null, &scalar));
+        let member = lark.rule(&format!("{GEMMA_KEY} \":\" {any}"));
+        format!(
+            "{text} | {scalar} | \"[\" ({any} (\",\" {any})*)? \"]\" \
+             | \"{{\" ({member} (\",\" {member})*)? \"}}\""
+        )
+    })
 }
 
 /// Members in any order with marks between them; those that are not required may be missing.

@@ -20,6 +20,9 @@ use super::error::GrammarError;
 use super::lark::{Control, Lark, SPACE, quoted};
 use super::schema::{OPTIONS, Strictness, is_same, json_rule, with_strictness};
 
+/// Schemas inside one another; what is deeper takes any value.
+const MAX_DEPTH: usize = 8;
+
 /// Calls in one answer: a small model could go on forever.
 const MAX_CALLS: usize = 16;
 
@@ -316,6 +319,19 @@ fn allows_others(schema: &Value) -> bool {
     schema.get("additionalProperties").map_or(!declares, |others| *others != Value::Bool(false))
 }
 
+/// The schema that a reference names.
+fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let mut schema = schema;
+    for _ in 0..MAX_DEPTH {
+        let path = schema["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
+        match path.and_then(|path| root.pointer(path)) {
+            Some(named) => schema = named,
+            None => break,
+        }
+    }
+    schema
+}
+
 /// JSON of a schema within `root`, whose definitions it may name.
 fn inner_json(root: &Value, schema: &Value) -> String {
     let mut schema = match schema {
@@ -332,9 +348,11 @@ fn inner_json(root: &Value, schema: &Value) -> String {
     json_rule(&schema)
 }
 
-/// The texts that a schema allows, if it lists them.
-fn listed_texts(schema: &Value) -> Option<Vec<&str>> {
+/// The texts that a schema allows, if it lists them and nothing else but null, which is `None` here.
+fn listed_texts(schema: &Value) -> Option<Vec<Option<&str>>> {
     let one = schema.get("const").map(std::slice::from_ref);
     let values = one.or_else(|| schema.get("enum")?.as_array().map(Vec::as_slice))?;
-    values.iter().map(Value::as_str).collect()
+    let is_listed = |value: &Value| value.is_string() || value.is_null();
+    let are_listed = !values.is_empty() && values.iter().all(is_listed);
+    are_listed.then(|| values.iter().map(Value::as_str).collect())
 }

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use hob_dialect::Kind;
 use hob_dialect::forms::{Attribute, Tagged, ValueEnd};
 
-use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
+use super::{
+    Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters, referred,
+};
 use crate::grammar::lark::{Item, Items, Lark, SPACE, quoted};
 
 /// Arguments that are not declared.
@@ -60,6 +62,7 @@ fn others(lark: &mut Lark<'_>, form: &Tagged, schema: &Value) -> String {
 
 fn argument(lark: &mut Lark<'_>, form: &Tagged, root: &Value, parameter: &Parameter<'_>) -> String {
     let Parameter { key, schema, .. } = parameter;
+    let schema = referred(root, schema);
     let end = match form.value_end {
         ValueEnd::Mark(end) => end.to_owned(),
         ValueEnd::WithKey(before, behind) => format!("{before}{key}{behind}"),
@@ -78,12 +81,14 @@ fn key_end(lark: &Lark<'_>, form: &Tagged) -> String {
 fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: &str) -> String {
     let frame = if form.is_framed { "\n" } else { "" };
     let framed_end = [frame, end].concat();
-    let kind = Kind::of(schema);
-    let text = match listed_texts(schema) {
-        Some(texts) => {
-            let texts: Vec<String> = texts.into_iter().map(quoted).collect();
-            format!("{} {}", lark.any_of(&texts), lark.text(&framed_end))
-        }
+    let kind = kind(root, schema);
+    // Where an attribute says that the value is a text, null is none.
+    let null = (form.attribute == Attribute::None).then_some("null");
+    let listed = listed_texts(schema).map(|texts| {
+        texts.into_iter().filter_map(|text| text.or(null)).map(quoted).collect::<Vec<String>>()
+    });
+    let text = match listed.filter(|texts| !texts.is_empty()) {
+        Some(texts) => format!("{} {}", lark.any_of(&texts), lark.text(&framed_end)),
         // The line feed before the mark is the model's to write: the mark ends the text without it too.
         None => lark.until(end),
     };
@@ -128,6 +133,18 @@ fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: 
             format!("{}{json}", attributes(&format!(" type=\"{name}\"")))
         }
         (Attribute::Type, _) => format!("{}{text}", attributes(r#" type="string""#)),
+    }
+}
+
+/// As [`Kind::of`], also where alternatives are references.
+fn kind(root: &Value, schema: &Value) -> Kind {
+    let alternatives = ["anyOf", "oneOf"].into_iter().find_map(|key| schema[key].as_array());
+    match (Kind::of(schema), alternatives) {
+        (Kind::Any, Some(alternatives)) => {
+            let kinds = alternatives.iter().map(|one| Kind::of(referred(root, one)));
+            kinds.reduce(|a, b| if a == b { a } else { Kind::Any }).unwrap_or(Kind::Any)
+        }
+        (kind, _) => kind,
     }
 }
 

@@ -1,0 +1,78 @@
+//! Values of arguments that are not JSON.
+
+use super::forms::takes;
+use super::*;
+
+fn call_of(dialect: Dialect, properties: &Value) -> Grammar {
+    let place =
+        json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]});
+    let parameters = json!({
+        "type": "object", "properties": properties,
+        "$defs": {"size": {"enum": ["s", "m"]}, "place": place},
+    });
+    let strictness = Strictness::Lenient;
+    let tool = ToolSignature { name: "f".to_owned(), parameters: Some(parameters), strictness };
+    Grammar::tool_call(dialect, &[tool], Calls::One).unwrap()
+}
+
+#[test]
+fn a_value_in_a_tag_follows_the_schemas_that_its_own_refers_to() {
+    let grammar = call_of(
+        Dialect::QwenCoder,
+        &json!({
+            "size": {"$ref": "#/$defs/size"},
+            "place": {"anyOf": [{"$ref": "#/$defs/place"}, {"type": "null"}]},
+            "mood": {"enum": ["good", null]},
+        }),
+    );
+    for (key, value, is_taken) in [
+        ("size", "s", true),
+        ("size", "xl", false),
+        ("place", "{\"x\": 1}", true),
+        ("place", "null", true),
+        ("place", "{\"x\": \"here\"}", false),
+        ("place", "here", false),
+        ("mood", "good", true),
+        ("mood", "null", true),
+        ("mood", "bad", false),
+    ] {
+        let argument = format!("<parameter={key}>\n{value}\n</parameter>");
+        let call = format!("<tool_call>\n<function=f>\n{argument}\n</function>\n</tool_call>");
+        assert_eq!(takes(&grammar, &call), is_taken, "{call}");
+    }
+}
+
+#[test]
+fn a_value_of_gemma_follows_its_schema_or_has_any_depth() {
+    let item = json!({"type": "object", "properties": {
+        "n": {"type": "integer"}, "tags": {"type": ["array", "null"], "items": {"type": "string"}},
+    }});
+    let grammar = call_of(
+        Dialect::Gemma4,
+        &json!({
+            "items": {"anyOf": [{"type": "array", "items": item}, {"type": "null"}]},
+            "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+            "mood": {"enum": ["good", null]},
+            "any": {},
+        }),
+    );
+    for (arguments, is_taken) in [
+        ("items:[{n:1,tags:[@a@]},{tags:null}]", true),
+        ("items:null", true),
+        ("items:[1]", false),
+        ("items:[{n:@a@}]", false),
+        ("items:@a@", false),
+        ("headers:{Content-Type:@a@,x:@b@}", true),
+        ("headers:{x:1}", false),
+        ("mood:@good@", true),
+        ("mood:null", true),
+        ("mood:@bad@", false),
+        ("any:{a b:[{c:[{d:[1,{e:@f@}]},[]]}],g:{}}", true),
+        ("any:@a@", true),
+        ("any:a", false),
+    ] {
+        let arguments = arguments.replace('@', "<|\"|>");
+        let call = format!("<|tool_call>call:f{{{arguments}}}<tool_call|>");
+        assert_eq!(takes(&grammar, &call), is_taken, "{call}");
+    }
+}
