@@ -5,10 +5,12 @@
 //! - Missing or null content becomes empty text, unless the template checks for `none`.
 //! - Content in parts becomes one text, unless the template writes the texts of parts.
 //! - The role `developer` becomes `system` where a template does not know it.
+//! - Reasoning stands where the template reads it, see `reasoning`.
 
 use serde_json::{Value, json};
 
 use super::malformed::mended;
+use super::reasoning::Place;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arguments {
@@ -28,12 +30,19 @@ pub(super) struct Expected {
     pub null: bool,
     /// The template writes the texts of parts; a trial tells, see `ChatTemplate::writes_parts`.
     pub parts: bool,
+    /// Where the template reads the reasoning of an answer.
+    pub reasoning: Place,
 }
 
 impl Expected {
     /// As far as the source says it.
     pub fn by(source: &str) -> Self {
-        Self { developer: source.contains("developer"), null: asks_for_null(source), parts: false }
+        Self {
+            developer: source.contains("developer"),
+            null: asks_for_null(source),
+            parts: false,
+            reasoning: Place::by(source),
+        }
     }
 }
 
@@ -60,6 +69,7 @@ pub(super) fn as_templates_expect(
         }
         None => drop(message.shift_remove("tool_calls")),
     }
+    expected.reasoning.write_in(&mut message);
     Value::Object(message)
 }
 

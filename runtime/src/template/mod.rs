@@ -1,8 +1,8 @@
 //! Chat templates: render messages as the text that a model was trained on.
 //!
 //! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (the form of messages
-//! that templates expect), `malformed` (calls that broke off), `python`, `repr` and `json` (the Jinja
-//! that they expect), `date`, `capped`.
+//! that templates expect), `malformed` (calls that broke off), `reasoning` (where a template reads it),
+//! `python`, `repr` and `json` (the Jinja that they expect), `date`, `capped`.
 //!
 //! - The template is the model's own; it is rendered as Hugging Face's library renders it.
 //! - A template is a program from an untrusted file: its steps and its output are bounded, and it
@@ -16,6 +16,7 @@ mod json;
 mod malformed;
 mod messages;
 mod python;
+mod reasoning;
 mod repr;
 
 use std::fmt;

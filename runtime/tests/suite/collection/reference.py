@@ -69,9 +69,32 @@ def with_objects(messages):
     return messages
 
 
+def with_reasoning(source, messages):
+    """The reasoning of answers where the template reads it, as runtime/src/template/reasoning.rs has it."""
+
+    def placed(message):
+        thought, content = message.get("reasoning_content"), message["content"]
+        if not thought or message["role"] != "assistant" or "reasoning_content" in source:
+            return message
+        if "both content and thinking" in source:
+            if content and message.get("tool_calls"):
+                return {**message, "content": "", "thinking": f"{thought}\n\n{content}"}
+            return {**message, "thinking": thought}
+        if "message.thinking" in source:
+            return {**message, "thinking": thought}
+        if "message.reasoning" in source:
+            return {**message, "reasoning": thought}
+        if "== 'thinking'" in source:
+            said = [{"type": "text", "text": content}] if content else []
+            return {**message, "content": [{"type": "thinking", "thinking": thought}, *said]}
+        return message
+
+    return [placed(message) for message in messages]
+
+
 def joined(messages):
     def text(content):
-        return "".join(part["text"] for part in content) if isinstance(content, list) else content
+        return "".join(part.get("text", "") for part in content) if isinstance(content, list) else content
 
     return [{**message, "content": text(message["content"])} for message in messages]
 
@@ -79,6 +102,7 @@ def joined(messages):
 def has_texts(prompt, messages):
     """Whether it has the texts of parts, and not the parts as a list: else Hob gives the template one text."""
     parts = [part for message in messages if isinstance(message["content"], list) for part in message["content"]]
+    parts = [part for part in parts if part["type"] == "text"]
     is_list = "'type': 'text'" in prompt or '"type": "text"' in prompt
     return all(part["text"].strip() in prompt for part in parts) and not (parts and is_list)
 
@@ -93,7 +117,7 @@ def render(source, case):
         **case.get("extra", {}),
     }
     outcome = None
-    given = case["messages"]
+    given = with_reasoning(source, case["messages"])
     for messages in (with_objects(given), given, joined(given)):
         try:
             prompt = environment().from_string(source).render(messages=messages, **variables)
