@@ -5,7 +5,8 @@
 //!   results, and ids that other models gave to calls. The templates of Qwen 3.5, Mistral, Gemma and Llama 3 refuse
 //!   these; that of Gemma 2 all instructions.
 //! - Messages that a template takes as they are stay so, and so does their prompt. Of the forms, those with fewer
-//!   changes are tried first.
+//!   changes are tried first. The template of gpt-oss takes an answer with several calls and writes the first one
+//!   alone, so it gets each call in an answer.
 //! - A template that exceeds a limit is not tried with another form: that might take as long again, and the prompts of
 //!   all other turns wait for it.
 //! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
@@ -14,6 +15,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hob_dialect::Dialect;
 use hob_prewarm::profile::joined;
 use serde_json::{Map, Value};
 
@@ -46,6 +48,11 @@ pub fn rendered<'m>(
     tools: &[Tool],
     variables: &Map<String, Value>,
 ) -> Result<(Cow<'m, [Message]>, String), ApiError> {
+    let alone = match template.dialect(tools) {
+        Dialect::Harmony => one_call_each(&messages),
+        _ => None,
+    };
+    let messages = alone.map_or(messages, Cow::Owned);
     let refusal = match template.try_render(&messages, tools, variables) {
         Ok(text) => return Ok((messages, text)),
         Err(Refusal { error, is_final: true }) => return Err(error),

@@ -1,8 +1,11 @@
 //! What the forms change, in which order they are tried, and how long they take.
 
+use hob_runtime::backend::Model;
+use hob_runtime::backend::fake::FakeModel;
 use serde_json::json;
 
 use super::*;
+use crate::prompt::RendersIn;
 
 fn read(messages: &[(&str, &str)]) -> Vec<Message> {
     let parse = |&(role, content): &(&str, &str)| {
@@ -180,6 +183,26 @@ fn a_hundred_thousand_messages_take_a_form() {
     let called = (0..COUNT).map(|n| Message::answer("", "", &[call(n)]));
     let talk: Vec<Message> = called.chain(said(Role::User)).collect();
     assert!(no_open_calls(&talk).unwrap().iter().all(|message| !message.has_calls()));
+}
+
+#[test]
+fn the_template_of_gpt_oss_writes_each_of_several_calls() {
+    let source = "{# <|channel|><|message|> #}{% for message in messages %}\
+                  {% if message.tool_calls %}{{ message.tool_calls[0].function.name }};\
+                  {% else %}{{ message.content }};{% endif %}{% endfor %}";
+    let model = FakeModel::new();
+    let template = Template::new(source, model.vocabulary(), RendersIn::ThisProcess);
+    let call = |id: &str| json!({"id": id, "function": {"name": id, "arguments": "{}"}});
+    let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
+    let talk = [
+        json!({"role": "user", "content": "Look"}),
+        json!({"role": "assistant", "tool_calls": [call("a"), call("b")]}),
+        result("b"),
+        result("a"),
+    ];
+    let talk = talk.map(|message| Message::parse(&message, "messages").unwrap());
+    let (formed, text) = rendered(&template, Cow::Borrowed(&talk[..]), &[], &Map::new()).unwrap();
+    assert_eq!((formed.len(), text.as_str()), (5, "Look;a;a;b;b;"));
 }
 
 #[test]
