@@ -9,6 +9,7 @@
 
 use serde_json::{Value, json};
 
+use super::gemma::Results;
 use super::malformed::mended;
 use super::reasoning::Place;
 
@@ -32,6 +33,8 @@ pub(super) struct Expected {
     pub parts: bool,
     /// Where the template reads the reasoning of an answer.
     pub reasoning: Place,
+    /// Where the template reads the results of calls.
+    pub results: Results,
 }
 
 impl Expected {
@@ -42,15 +45,22 @@ impl Expected {
             null: asks_for_null(source),
             parts: false,
             reasoning: Place::by(source),
+            results: Results::by(source),
         }
     }
 }
 
-pub(super) fn as_templates_expect(
-    message: &Value,
+/// The messages as a template expects them.
+pub(super) fn all_as_templates_expect(
+    messages: &[Value],
     expected: Expected,
     arguments: Arguments,
-) -> Value {
+) -> Vec<Value> {
+    let converted = messages.iter().map(|one| as_templates_expect(one, expected, arguments));
+    expected.results.place(converted.collect())
+}
+
+fn as_templates_expect(message: &Value, expected: Expected, arguments: Arguments) -> Value {
     let Value::Object(message) = message else { return message.clone() };
     let mut message = message.clone();
     if message.get("role").is_some_and(|role| role == "developer") && !expected.developer {

@@ -1,8 +1,8 @@
 //! Chat templates: render messages as the text that a model was trained on.
 //!
 //! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (the form of messages
-//! that templates expect), `malformed` (calls that broke off), `reasoning` (where a template reads it),
-//! `python`, `repr` and `json` (the Jinja that they expect), `date`, `capped`.
+//! that templates expect), `malformed` (calls that broke off), `reasoning` (where a template reads it), `gemma`
+//! (what templates of Gemma 4 need), `python`, `repr` and `json` (the Jinja that they expect), `date`, `capped`.
 //!
 //! - The template is the model's own; it is rendered as Hugging Face's library renders it.
 //! - A template is a program from an untrusted file: its steps and its output are bounded, and it
@@ -12,6 +12,7 @@
 
 mod capped;
 mod date;
+mod gemma;
 mod json;
 mod malformed;
 mod messages;
@@ -134,7 +135,13 @@ impl ChatTemplate {
                 .or(rendered),
             rendered => rendered,
         };
-        malformed.put_into(rendered?, MAX_PROMPT_BYTES).ok_or(TemplateError::TooLong)
+        let prompt = malformed.put_into(rendered?, MAX_PROMPT_BYTES);
+        let prompt = prompt.ok_or(TemplateError::TooLong)?;
+        Ok(if input.add_generation_prompt {
+            gemma::with_turn(&self.source, prompt)
+        } else {
+            prompt
+        })
     }
 
     /// Whether the template reads `tools`.
@@ -187,11 +194,7 @@ impl ChatTemplate {
     }
 
     fn variables(&self, input: &RenderInput<'_>, arguments: Arguments) -> Jinja {
-        let messages: Vec<Value> = input
-            .messages
-            .iter()
-            .map(|message| messages::as_templates_expect(message, self.expected, arguments))
-            .collect();
+        let messages = messages::all_as_templates_expect(input.messages, self.expected, arguments);
         let named = [
             ("messages", python_value(&Value::Array(messages))),
             ("tools", input.tools.map_or(Jinja::from(()), |tools| python_value(&tools.into()))),

@@ -92,6 +92,32 @@ def with_reasoning(source, messages):
     return [placed(message) for message in messages]
 
 
+def with_results(source, messages):
+    """Results in the answers that called, for Gemma 4's older template, as runtime/src/template/gemma.rs has it."""
+    if "<|tool_call>call:" not in source or "tool_responses" not in source or "tool_call_id" in source:
+        return messages
+    placed, rest = [], list(messages)
+    while rest:
+        message, responses = dict(rest.pop(0)), []
+        calls = message.get("tool_calls") or []
+        while calls and rest and rest[0]["role"] == "tool":
+            result = rest.pop(0)
+            by_id = [call for call in calls if call["id"] == result["tool_call_id"]]
+            call = (by_id or calls[len(responses):])[0]
+            responses.append({"name": call["function"]["name"], "response": result["content"]})
+        if responses:
+            said = message["content"]
+            if said and placed and placed[-1].get("tool_responses") and not placed[-1]["content"]:
+                placed[-1]["content"] = said
+            elif said:
+                placed.append({"role": "assistant", "content": said})
+            is_text = rest and rest[0]["role"] == "assistant" and not rest[0].get("tool_calls")
+            message["content"] = rest.pop(0)["content"] if is_text else ""
+            message["tool_responses"] = responses
+        placed.append(message)
+    return placed
+
+
 def joined(messages):
     def text(content):
         return "".join(part.get("text", "") for part in content) if isinstance(content, list) else content
@@ -117,7 +143,7 @@ def render(source, case):
         **case.get("extra", {}),
     }
     outcome = None
-    given = with_reasoning(source, case["messages"])
+    given = with_results(source, with_reasoning(source, case["messages"]))
     for messages in (with_objects(given), given, joined(given)):
         try:
             prompt = environment().from_string(source).render(messages=messages, **variables)
