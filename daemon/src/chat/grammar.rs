@@ -36,6 +36,7 @@ pub fn reading(request: &ChatRequest, of_template: Dialect) -> Reading {
 /// When the form or the tools cannot be used.
 pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar>, ApiError> {
     let form = request.form.as_ref().map(of_form).transpose()?;
+    let form = form.map(|form| form.of_message(dialect));
     let tools: Vec<&Tool> = match &request.tool_choice {
         ToolChoice::None => return Ok(form),
         ToolChoice::Auto if form.is_none() || !dialect.form().writes_calls() => return Ok(form),

@@ -161,9 +161,13 @@ fn marked(piece: &[u8]) -> Vec<u8> {
 }
 
 fn unsupported(grammar: &Grammar, error: impl std::fmt::Display) -> GrammarError {
-    let (what, why) = match grammar.form {
+    let form: &Form = match &grammar.form {
+        Form::Message(_, text) => text,
+        form => form,
+    };
+    let (what, why) = match form {
         Form::Schema(_) => ("the JSON schema", one_line(error)),
-        Form::Lark(_) => ("the grammar", one_line(error)),
+        Form::Lark(_) | Form::Message(..) => ("the grammar", one_line(error)),
         Form::Tools(_) => ("a tool's parameters", of_tools(error)),
         Form::CallsOr(..) => ("the form or a tool's parameters", of_tools(error)),
     };

@@ -26,6 +26,7 @@ mod work;
 
 use serde_json::{Value, json};
 
+use hob_dialect::forms::{self, Call};
 use hob_dialect::{Dialect, Parser};
 
 pub use constraint::Constraint;
@@ -55,6 +56,8 @@ enum Form {
     Tools(tools::ToolCalls),
     /// Calls, or the other form.
     CallsOr(tools::ToolCalls, Box<Form>),
+    /// A message for the user with a text of the other form.
+    Message(&'static forms::Form, Box<Form>),
 }
 
 impl PartialEq for Form {
@@ -65,6 +68,9 @@ impl PartialEq for Form {
             (Self::Tools(one), Self::Tools(other)) => one == other,
             (Self::CallsOr(one, form), Self::CallsOr(other, other_form)) => {
                 one == other && form == other_form
+            }
+            (Self::Message(one, form), Self::Message(other, other_form)) => {
+                std::ptr::eq(*one, *other) && form == other_form
             }
             _ => false,
         }
@@ -164,6 +170,17 @@ impl Grammar {
         }
     }
 
+    /// The same as the text of a message for the user, where answers of this dialect are messages with headers.
+    /// Reasoning may precede it.
+    #[must_use]
+    pub fn of_message(self, dialect: Dialect) -> Self {
+        let form = dialect.form();
+        match form.call {
+            Call::Channel(_) => Self { form: Form::Message(form, Box::new(self.form)), ..self },
+            _ => self,
+        }
+    }
+
     /// The same, after free text up to the mark that closes reasoning: for prompts that have opened it.
     #[must_use]
     pub fn after_reasoning(self, dialect: Dialect) -> Self {
@@ -219,6 +236,15 @@ impl Form {
                 calls.to_lark(control),
                 other.to_lark(control),
             ),
+            Self::Message(form, text) => tools::message(form, &text.to_rule(control), control),
+        }
+    }
+
+    /// The body of a rule.
+    fn to_rule(&self, control: &dyn Fn(&str) -> Option<u32>) -> String {
+        match self {
+            Self::Schema(schema) => json_rule(schema),
+            form => format!("%lark {{\n{}\n}}", form.to_lark(control)),
         }
     }
 }

@@ -229,6 +229,27 @@ fn the_first_character_of_a_text_may_be_forbidden() {
 }
 
 #[test]
+fn a_form_of_gpt_oss_is_the_text_of_a_message_that_reasoning_may_precede() {
+    let form = || lenient(json!({"type": "integer"})).of_message(Dialect::Harmony);
+    let called = Grammar::tool_call(Dialect::Harmony, &add_and_greet(), Calls::One).unwrap();
+    let thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant";
+    let call = "<|channel|>commentary to=functions.greet <|constrain|>json<|message|>{}";
+    for (text, is_taken) in [
+        ("<|channel|>final<|message|>5".to_owned(), [true, true]),
+        (format!("{thought}<|channel|>final<|message|>5"), [true, true]),
+        (format!("{thought}{call}"), [false, true]),
+        ("5".to_owned(), [false, false]),
+        (format!("{thought}<|channel|>final<|message|>x"), [false, false]),
+    ] {
+        let grammars = [form(), called.clone().or(form())];
+        assert_eq!(grammars.map(|grammar| takes(&grammar, &text)), is_taken, "{text}");
+    }
+    let lark = Grammar::lark("start: \"yes\"").of_message(Dialect::Harmony);
+    assert!(takes(&lark, "<|channel|>final<|message|>yes"));
+    assert!(takes(&lenient(json!({"type": "integer"})).of_message(Dialect::Hermes), "5"));
+}
+
+#[test]
 fn an_answer_calls_a_tool_or_has_the_form() {
     for controls in [&[][..], &MARKS] {
         let vocabulary = vocabulary(controls);

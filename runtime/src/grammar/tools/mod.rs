@@ -248,14 +248,31 @@ impl ToolCalls {
         } else {
             String::new()
         };
-        if channels.reasoning.is_none() {
-            return format!("{call}{more}");
-        }
-        let (open, close) = form.reasoning;
-        let next = channels.between.strip_prefix(close).unwrap_or(channels.between);
-        let (open, close, next) = (lark.text(open), lark.until(close), lark.text(next));
-        format!("({open} {close} {next})? {call}{more}")
+        format!("{}{call}{more}", reasoning(lark, form, channels))
     }
+}
+
+/// Reasoning in a message of its own, which may precede another.
+fn reasoning(lark: &mut Lark<'_>, form: &Form, channels: &Channels) -> String {
+    if channels.reasoning.is_none() {
+        return String::new();
+    }
+    let (open, close) = form.reasoning;
+    let next = channels.between.strip_prefix(close).unwrap_or(channels.between);
+    let (open, close, next) = (lark.text(open), lark.until(close), lark.text(next));
+    format!("({open} {close} {next})? ")
+}
+
+/// A message for the user, which reasoning may precede. `text`: the body of a rule.
+pub(super) fn message(form: &Form, text: &str, control: Control<'_>) -> String {
+    let mut lark = Lark::new(control);
+    let reasoning = match &form.call {
+        Call::Channel(channels) => reasoning(&mut lark, form, channels),
+        _ => String::new(),
+    };
+    let header = lark.text(form.before_text);
+    let text = lark.rule(text);
+    lark.finish(&format!("{reasoning}{header} {text}"))
 }
 
 /// Newer models of Mistral have a control token between name and arguments, and write no list. Without it, the model
