@@ -55,8 +55,8 @@ impl ModelFile {
         let (mut size_bytes, mut weights_bytes) = (header.file_bytes, header.tensor_bytes());
         for shard in &group.files[1..] {
             let header = Header::open(shard)?;
-            size_bytes += header.file_bytes;
-            weights_bytes += header.tensor_bytes();
+            size_bytes = size_bytes.saturating_add(header.file_bytes);
+            weights_bytes = weights_bytes.saturating_add(header.tensor_bytes());
         }
         let mut summary = Summary::of(&header);
         if summary.sampling.iter().all(|entry| entry.parameter.is_none()) {

@@ -273,7 +273,8 @@ fn quantisation(header: &Header) -> String {
 fn most_common_type(header: &Header) -> Option<String> {
     let mut bytes = std::collections::BTreeMap::<&str, u64>::new();
     for tensor in &header.tensors {
-        *bytes.entry(tensor.kind.name()).or_default() += tensor.bytes;
+        let all = bytes.entry(tensor.kind.name()).or_default();
+        *all = all.saturating_add(tensor.bytes);
     }
     bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(name, _)| name.to_ascii_uppercase())
 }
