@@ -14,8 +14,8 @@ const MAX_MARK_BYTES: usize = 64;
 /// White space between tags: what a model writes there, it was trained on.
 pub(super) const SPACE: &str = r"/[ \n]{0,2}/";
 
-/// A name or a number that the grammar leaves open.
-pub(super) const NUMBER: &str = "/[0-9]{1,2}/";
+/// A number that the grammar leaves open. Kimi counts the calls of a conversation: an agent makes hundreds.
+pub(super) const NUMBER: &str = "/[0-9]{1,4}/";
 
 /// Items whose order is free within one rule: llguidance keeps a bit for each.
 const MAX_UNORDERED: usize = 64;

@@ -207,6 +207,13 @@ fn a_name_or_a_list_follows_the_mark_of_mistral_where_the_mark_behind_the_name_i
 }
 
 #[test]
+fn a_conversation_may_have_hundreds_of_calls() {
+    let begun = "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:10";
+    assert!(may_follow(Dialect::KimiK2, begun, b'2'));
+    assert!(may_follow(Dialect::KimiK2, &format!("{begun}2"), b'<'));
+}
+
+#[test]
 fn text_that_may_be_no_call_has_free_names() {
     for (dialect, text) in [
         (Dialect::Hermes, "The mark <tool_call> opens a call: "),
