@@ -19,7 +19,7 @@ mod literal;
 mod opening;
 mod tagged;
 
-use crate::forms::{Call, Form};
+use crate::forms::{Call, Form, THINK};
 use crate::json::Scan;
 use crate::mark::partial_mark;
 use crate::reasoning::written_marks;
@@ -35,6 +35,8 @@ pub struct Parser {
     form: &'static Form,
     /// `None`: calls are content.
     tools: Option<Signatures>,
+    /// Closes reasoning that the prompt has opened, too: a fine-tuned model may think as others do. Or empty.
+    other_close: &'static str,
     state: State,
     text: String, // Not returned yet.
     calls: usize,
@@ -113,7 +115,8 @@ impl Parser {
             (Call::Channel(_), false) => State::Header { within: None },
             (_, false) => State::Start,
         };
-        Self { form, tools, state, text: String::new(), calls: 0 }
+        let other_close = if starts_in_reasoning && form.reasoning != THINK { THINK.1 } else { "" };
+        Self { form, tools, other_close, state, text: String::new(), calls: 0 }
     }
 
     /// Parses the next chunk of the answer.
@@ -230,7 +233,7 @@ impl Parser {
             self.text.drain(..space);
             *begun = !self.text.is_empty();
         }
-        let ends = [*close, self.form.before_text];
+        let ends = [*close, self.form.before_text, self.other_close];
         let ends = || ends.into_iter().filter(|end| !end.is_empty());
         let found = ends().filter_map(|mark| Some((self.text.find(mark)?, mark)));
         let end = found.min_by_key(|(at, _)| *at);

@@ -22,6 +22,18 @@ fn reasoning_may_be_opened_by_the_prompt() {
 }
 
 #[test]
+fn reasoning_that_the_prompt_has_opened_may_end_as_that_of_other_models() {
+    for close in ["[/THINK]", "</think>"] {
+        let parser = Parser::new(Dialect::Mistral, None, true);
+        let answer = format!("Hm.{close}Yes.");
+        let expected = [reasoning("Hm."), content("Yes.")];
+        assert_eq!(read(parser, answer.split_inclusive(|_| true)), expected);
+    }
+    let own = "[THINK]a </think> b[/THINK]Yes.";
+    assert_eq!(parts(Dialect::Mistral, own), [reasoning("a </think> b"), content("Yes.")]);
+}
+
+#[test]
 fn reasoning_may_be_empty_or_never_end() {
     assert_eq!(parts(Dialect::Plain, "<think>\n\n</think>\n\nYes."), [content("Yes.")]);
     assert_eq!(parts(Dialect::Plain, "<think>Hm. </thi"), [reasoning("Hm. </thi")]);
