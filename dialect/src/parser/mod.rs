@@ -163,7 +163,7 @@ impl Parser {
             State::Called | State::Arguments { .. } | State::Header { .. } => {
                 Part::Content(String::new())
             }
-            State::Tags(tags) => tags.rest(rest, self.calls - 1),
+            State::Tags(tags) => tags.rest(&rest, self.calls - 1, self.form.behind),
             State::Literal(arguments) => {
                 let json_fragment = arguments.rest(&rest);
                 Part::ToolCallArguments { index: self.calls - 1, json_fragment }

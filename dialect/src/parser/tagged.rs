@@ -54,23 +54,75 @@ impl Value {
         true
     }
 
-    /// Where the value ends. Reads each byte once, and those of half a mark again.
-    fn find_end(&mut self, text: &str) -> Option<usize> {
+    /// Where the value ends. Reads each byte once, and those of half a mark again. `behind`: what stands behind the mark
+    /// that ends a value; empty: each mark ends it.
+    fn find_end(&mut self, text: &str, behind: &[&str]) -> End {
         let mut from = self.searched.min(text.len());
         while !text.is_char_boundary(from) {
             from -= 1;
         }
-        let end = text[from..].find(&self.end).map(|at| from + at);
-        self.searched = text.len().saturating_sub(self.end.len());
-        end
+        while let Some(at) = text[from..].find(&self.end).map(|at| from + at) {
+            let rest = text[at + self.end.len()..].trim_start();
+            if behind.is_empty() || behind.iter().any(|mark| rest.starts_with(*mark)) {
+                return End::At(at);
+            }
+            if behind.iter().any(|mark| mark.starts_with(rest)) {
+                self.searched = at;
+                return End::Undecided(at);
+            }
+            from = at + self.end.len();
+        }
+        self.searched = text.len().saturating_sub(self.end.len()).max(from);
+        End::Unknown
+    }
+
+    /// The JSON of the value that ends with `written`, behind what of it is returned.
+    fn closed(&self, written: &str) -> String {
+        if self.kind != Kind::Text {
+            return self.kind.to_json_of(written, &[&self.schema]);
+        }
+        let quote = if self.is_open { "" } else { "\"" };
+        format!("{quote}{}\"", inside_quotes(written))
     }
 }
 
+/// Without the last line feed, which belongs to the mark that follows, if one does.
+fn unframed<'t>(form: &Tagged, written: &'t str) -> &'t str {
+    if form.is_framed { written.strip_suffix('\n').unwrap_or(written) } else { written }
+}
+
+/// Where a value ends.
+#[derive(Clone, Copy)]
+enum End {
+    At(usize),
+    /// A mark is there; what follows it decides whether it ends the value.
+    Undecided(usize),
+    Unknown,
+}
+
 impl Tags {
-    /// The part that the end of an answer makes of the text behind the last one.
-    pub fn rest(&self, text: String, index: usize) -> Part {
-        let in_text = self.value.as_ref().is_some_and(|value| value.is_open);
-        let json_fragment = if in_text { inside_quotes(&text) } else { String::new() };
+    /// What stands behind a value: the next one, or the end of the call. A framed value may contain the mark that ends it,
+    /// as code does, unless one of these follows.
+    fn behind_value(&self, behind_call: &[&'static str]) -> Vec<&'static str> {
+        if !self.form.is_framed {
+            return Vec::new();
+        }
+        let own = [self.form.parameter, self.form.close];
+        own.into_iter().chain(behind_call.iter().copied()).collect()
+    }
+
+    /// The part that the end of an answer makes of the text behind the last one. `behind_call`: marks behind a call.
+    pub fn rest(&self, text: &str, index: usize, behind_call: &[&'static str]) -> Part {
+        let behind = self.behind_value(behind_call);
+        let framed = self.value.clone().filter(|_| self.form.is_framed);
+        let end = framed.map(|mut value| value.find_end(text, &behind));
+        let json_fragment = match (&self.value, end) {
+            (Some(value), Some(End::At(at) | End::Undecided(at))) => {
+                value.closed(unframed(self.form, &text[..at]))
+            }
+            (Some(value), _) if value.is_open => inside_quotes(text),
+            _ => String::new(),
+        };
         Part::ToolCallArguments { index, json_fragment }
     }
 }
@@ -183,43 +235,38 @@ impl Parser {
     fn value(&mut self, parts: &mut Vec<Part>) -> bool {
         let index = self.calls - 1;
         let State::Tags(tags) = &mut self.state else { return false };
-        let is_framed = tags.form.is_framed;
+        let behind = tags.behind_value(self.form.behind);
+        let form = tags.form;
         let Some(value) = &mut tags.value else { return false };
-        if value.is_new && !value.begin(&mut self.text, is_framed) {
+        if value.is_new && !value.begin(&mut self.text, form.is_framed) {
             return false;
         }
-        let is_nested = tags.form.nests
+        let is_nested = form.nests
             && value.kind != Kind::Text
-            && match nested::begins(tags.form, &self.text) {
+            && match nested::begins(form, &self.text) {
                 Some(is_nested) => is_nested,
                 None => return false,
             };
         let end = if is_nested {
-            nested::end(tags.form, &self.text, &value.end, &mut value.searched, &mut value.depth)
+            let (mark, searched, depth) = (&value.end, &mut value.searched, &mut value.depth);
+            nested::end(form, &self.text, mark, searched, depth).map_or(End::Unknown, End::At)
         } else {
-            value.find_end(&self.text)
+            value.find_end(&self.text, &behind)
         };
-        let known = end.unwrap_or(self.text.len() - partial_mark(&self.text, &value.end));
-        let mut written = &self.text[..known];
-        if is_framed {
-            // The last line feed belongs to the mark that follows, if one does.
-            written = written.strip_suffix('\n').unwrap_or(written);
-        }
-        let mut json_fragment = String::new();
-        match (value.kind, end) {
-            (Kind::Text, _) => {
-                if !std::mem::replace(&mut value.is_open, true) {
-                    json_fragment.push('"');
-                }
-                json_fragment.push_str(&inside_quotes(written));
+        let known = match end {
+            End::At(at) | End::Undecided(at) => at,
+            End::Unknown => self.text.len() - partial_mark(&self.text, &value.end),
+        };
+        let written = unframed(form, &self.text[..known]);
+        let End::At(end) = end else {
+            if value.kind != Kind::Text {
+                return false;
             }
-            (_, Some(_)) if is_nested => {
-                json_fragment = nested::to_json(tags.form, written, &value.schema);
+            let mut json_fragment = String::new();
+            if !std::mem::replace(&mut value.is_open, true) {
+                json_fragment.push('"');
             }
-            (kind, Some(_)) => json_fragment = kind.to_json_of(written, &[&value.schema]),
-            (_, None) => return false,
-        }
-        let Some(end) = end else {
+            json_fragment.push_str(&inside_quotes(written));
             let bytes = written.len();
             self.text.drain(..bytes);
             value.searched = 0; // What is left may be the beginning of the end mark.
@@ -228,9 +275,11 @@ impl Parser {
             }
             return false;
         };
-        if value.kind == Kind::Text {
-            json_fragment.push('"');
-        }
+        let json_fragment = if is_nested {
+            nested::to_json(form, written, &value.schema)
+        } else {
+            value.closed(written)
+        };
         self.text.drain(..end + value.end.len());
         tags.value = None;
         parts.push(Part::ToolCallArguments { index, json_fragment });

@@ -24,6 +24,31 @@ fn tags_are_read_as_json() {
 }
 
 #[test]
+fn a_mark_within_a_value_ends_it_only_where_the_call_goes_on() {
+    let xml = "<a>\n  <parameter>1</parameter>\n</a>";
+    let answer = format!(
+        "<tool_call>\n<function=f>\n<parameter=text>\n{xml}\n</parameter>\n<parameter=n>\n\
+         [\"</parameter>\"]\n</parameter>\n</function>\n</tool_call>So."
+    );
+    let json = r#"{"text": "<a>\n  <parameter>1</parameter>\n</a>", "n": ["</parameter>"]}"#;
+    let mut expected = call(0, "f", json).to_vec();
+    expected.push(content("So."));
+    assert_eq!(parts_of_tool(Dialect::QwenCoder, &answer), expected);
+    for (value, behind, json) in [
+        ("<parameter=text>\na\n", "", r#"{"text": "a""#),
+        ("<parameter=text>\na\n", "\n</func", r#"{"text": "a""#),
+        ("<parameter=n>\n4\n", "\n<para", r#"{"n": 4"#),
+        ("<parameter=text>\na\n", "</b>", r#"{"text": "a\n</parameter></b>"#),
+    ] {
+        let answer = format!("<tool_call>\n<function=f>\n{value}</parameter>{behind}");
+        let expected = &call(0, "f", json)[..2];
+        assert_eq!(parts_of_tool(Dialect::QwenCoder, &answer), expected, "{answer}");
+    }
+    let answer = "<tool_call>\n<function=f>\n<parameter=text>\na\n</parameter>\n</tool_call>";
+    assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), call(0, "f", r#"{"text": "a"}"#));
+}
+
+#[test]
 fn digits_are_a_text_where_the_schema_allows_no_number() {
     let optional = serde_json::json!({"anyOf": [{"type": "string"}, {"type": "null"}]});
     let schema = serde_json::json!({"properties": {"zip": optional, "note": optional}});

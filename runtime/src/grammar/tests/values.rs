@@ -16,16 +16,18 @@ fn call_of(dialect: Dialect, properties: &Value) -> Grammar {
 }
 
 #[test]
-fn a_value_in_a_tag_follows_the_schemas_that_its_own_refers_to() {
+fn a_value_in_a_tag_is_a_text_or_follows_the_schemas_that_its_own_refers_to() {
     let grammar = call_of(
         Dialect::QwenCoder,
         &json!({
             "size": {"$ref": "#/$defs/size"},
             "place": {"anyOf": [{"$ref": "#/$defs/place"}, {"type": "null"}]},
             "mood": {"enum": ["good", null]},
+            "text": {"type": "string"},
         }),
     );
     for (key, value, is_taken) in [
+        ("text", "<a>\n  <parameter>1</parameter>\n</a>", true),
         ("size", "s", true),
         ("size", "xl", false),
         ("place", "{\"x\": 1}", true),

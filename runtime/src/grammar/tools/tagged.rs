@@ -89,8 +89,8 @@ fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: 
     });
     let text = match listed.filter(|texts| !texts.is_empty()) {
         Some(texts) => format!("{} {}", lark.any_of(&texts), lark.text(&framed_end)),
-        // The line feed before the mark is the model's to write: the mark ends the text without it too.
-        None => lark.until(end),
+        // Of a framed text the mark ends it behind a line feed alone: code may contain the mark.
+        None => lark.until(&framed_end),
     };
     // A list or an object of a form with tags within tags has a grammar of its own: any text.
     let is_inner = form.nests && !is_scalar(schema);
