@@ -19,6 +19,11 @@ impl Parser {
         self.form.marks_names()
     }
 
+    /// Whether the arguments of a call stand in tags.
+    pub fn reads_tags(&self) -> bool {
+        matches!(self.form.call, Call::Tagged(_))
+    }
+
     /// The text of a call from where its name follows, as long as nothing of the call is returned and
     /// if the form marks names.
     ///

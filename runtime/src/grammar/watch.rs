@@ -4,7 +4,8 @@
 //! - Where a form has no mark before names, the call is free until its arguments begin.
 //! - While no call is open, a token costs what its parser costs, and there is no mask.
 //! - Where an answer has one call at most, the grammar of that call goes on to the end of the answer.
-//! - A call that the grammar cannot follow from its beginning on is free: the model knows best.
+//! - A call that the grammar cannot follow from its beginning on is free: the model knows best. So is what follows a
+//!   call in tags that ended before its grammar did.
 
 use hob_dialect::{Parser, Part};
 use hob_slots::Token;
@@ -62,6 +63,16 @@ impl Watch {
         self.open = None;
     }
 
+    /// A model that writes no line feed before the mark that ends a text has ended its call within that text, as the
+    /// grammar has it.
+    fn give_up_unless_accepting(&mut self) {
+        if let Some(open) = &mut self.open
+            && !open.is_accepting().unwrap_or(true)
+        {
+            self.give_up();
+        }
+    }
+
     /// Reads the next token of the answer.
     pub fn accept(&mut self, token: Token) {
         let id = token.0.cast_unsigned();
@@ -82,6 +93,9 @@ impl Watch {
         let text = self.take_text();
         let parts = self.parser.push(&text);
         let ends_call = parts.iter().any(|part| matches!(part, Part::ToolCallEnd { .. }));
+        if ends_call && self.parser.reads_tags() {
+            self.give_up_unless_accepting();
+        }
         self.is_over |= ends_call && self.open.is_none();
         let was_opened =
             std::mem::replace(&mut self.is_opened, self.parser.opened_call().is_some());

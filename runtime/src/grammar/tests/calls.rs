@@ -207,6 +207,18 @@ fn a_name_or_a_list_follows_the_mark_of_mistral_where_the_mark_behind_the_name_i
 }
 
 #[test]
+fn behind_a_call_in_tags_that_ended_before_its_grammar_an_answer_is_free_or_over() {
+    let call = "<tool_call>\n<function=greet>\n<parameter=name>\nAda</parameter>\n</function>";
+    for calls in [Calls::Several, Calls::One] {
+        let (vocabulary, factory) = plain();
+        let mut constraint = factory.start(&when_called_with(Dialect::QwenCoder, calls)).unwrap();
+        accept_text(&mut constraint, call);
+        assert!(is_free(&mut constraint, vocabulary));
+        assert_eq!(constraint.must_stop(), calls == Calls::One);
+    }
+}
+
+#[test]
 fn a_conversation_may_have_hundreds_of_calls() {
     let begun = "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:10";
     assert!(may_follow(Dialect::KimiK2, begun, b'2'));
