@@ -5,8 +5,10 @@
 //!   results, and ids that other models gave to calls. The templates of Qwen 3.5, Mistral, Gemma and Llama 3 refuse
 //!   these; that of Gemma 2 all instructions.
 //! - Messages that a template takes as they are stay so, and so does their prompt. Of the forms, those with fewer
-//!   changes are tried first. The template of gpt-oss takes an answer with several calls and writes the first one
-//!   alone, so it gets each call in an answer.
+//!   changes are tried first.
+//! - Two forms come before the first attempt. Most templates write no ids, so results stand in the order of their calls:
+//!   clients that run tools side by side send them as they come. The template of gpt-oss writes the first call of an
+//!   answer alone, so it gets each call in an answer.
 //! - A template that exceeds a limit is not tried with another form: that might take as long again, and the prompts of
 //!   all other turns wait for it.
 //! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
@@ -48,6 +50,7 @@ pub fn rendered<'m>(
     tools: &[Tool],
     variables: &Map<String, Value>,
 ) -> Result<(Cow<'m, [Message]>, String), ApiError> {
+    let messages = results_in_order(&messages).map_or(messages, Cow::Owned);
     let alone = match template.dialect(tools) {
         Dialect::Harmony => one_call_each(&messages),
         _ => None,
@@ -77,6 +80,30 @@ fn forms(messages: &[Message]) -> impl Iterator<Item = Vec<Message>> {
         Some(formed.clone())
     });
     alone.chain(together.skip(1)) // The first form alone begins both.
+}
+
+/// The results behind an answer in the order of its calls; those of no call of it stand behind them.
+fn results_in_order(messages: &[Message]) -> Option<Vec<Message>> {
+    let runs = || messages.chunk_by(|_, next| next.role == Role::Tool);
+    let ordered = |run: &[Message]| {
+        let (first, results) = run.split_first()?;
+        let places: BTreeMap<&str, usize> =
+            first.calls_made().map(|call| call.id).zip(0..).collect();
+        let place = |result: &Message| {
+            let id = result.answered_call().unwrap_or_default();
+            places.get(id).copied().unwrap_or(usize::MAX)
+        };
+        if results.is_sorted_by_key(place) {
+            return None;
+        }
+        let mut results = results.to_vec();
+        results.sort_by_key(place);
+        Some([std::slice::from_ref(first), &results].concat())
+    };
+    if runs().all(|run| ordered(run).is_none()) {
+        return None;
+    }
+    Some(runs().flat_map(|run| ordered(run).unwrap_or_else(|| run.to_vec())).collect())
 }
 
 /// Instructions in one message in front; later ones are text of the user.

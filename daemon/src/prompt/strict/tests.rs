@@ -186,6 +186,32 @@ fn a_hundred_thousand_messages_take_a_form() {
 }
 
 #[test]
+fn results_stand_in_the_order_of_their_calls() {
+    let call = |id: &str| json!({"id": id, "function": {"name": id, "arguments": "{}"}});
+    let called = |ids: &[&str]| {
+        let calls: Vec<Value> = ids.iter().copied().map(call).collect();
+        json!({"role": "assistant", "tool_calls": calls})
+    };
+    let result =
+        |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+    let talk = [
+        json!({"role": "user", "content": "Look"}),
+        called(&["a", "b"]),
+        result("lost", "0"),
+        result("b", "2"),
+        result("a", "1"),
+        called(&["c", "d"]),
+        result("c", "3"),
+        result("d", "4"),
+    ];
+    let talk = talk.map(|message| Message::parse(&message, "messages").unwrap());
+    let formed = results_in_order(&talk).unwrap();
+    let texts = formed.iter().map(Message::text).filter(|text| !text.is_empty());
+    assert_eq!(texts.collect::<Vec<_>>(), ["Look", "1", "2", "0", "3", "4"]);
+    assert_eq!(results_in_order(&formed), None);
+}
+
+#[test]
 fn the_template_of_gpt_oss_writes_each_of_several_calls() {
     let source = "{# <|channel|><|message|> #}{% for message in messages %}\
                   {% if message.tool_calls %}{{ message.tool_calls[0].function.name }};\
