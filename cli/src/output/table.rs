@@ -24,7 +24,7 @@ enum Fit {
 
 /// Columns that give way are no narrower.
 const MIN_WIDTH: usize = 8;
-/// Before a column that is cut becomes narrower, the table leaves out its spare ones.
+/// Before a column that is cut becomes narrower, the table leaves out its spare ones, and wraps those that it may.
 const READABLE_WIDTH: usize = 12;
 const GAP: usize = 2;
 
@@ -58,7 +58,8 @@ impl Table {
         self
     }
 
-    /// This column's cells are continued on further lines where the terminal is too narrow.
+    /// This column's cells are continued on further lines where the terminal is too narrow, also once those that are cut
+    /// have [`READABLE_WIDTH`].
     pub fn wrap(mut self, column: usize) -> Self {
         self.columns[column].2 = Fit::Wrap;
         self
@@ -137,7 +138,12 @@ impl Table {
             let flexible = flexible.filter(|(width, place)| {
                 self.columns[**place].2 != Fit::Whole && **width > MIN_WIDTH
             });
-            let Some((widest, _)) = flexible.max_by_key(|(width, _)| **width) else { break };
+            // A column that is cut gives way first, as long as its cells can be read.
+            let first = flexible.max_by_key(|(width, place)| {
+                let is_cut = self.columns[**place].2 == Fit::Cut;
+                (is_cut && **width > READABLE_WIDTH, **width)
+            });
+            let Some((widest, _)) = first else { break };
             *widest -= 1;
             surplus -= 1;
         }
@@ -263,6 +269,24 @@ mod tests {
         A title that…   now
         ");
         assert_eq!(table.text(None), table.text(Some(200)));
+    }
+
+    #[test]
+    fn a_name_is_cut_before_a_state_is_wrapped_and_no_state_is_cut() {
+        let columns = [("NAME", Align::Left), ("SIZE", Align::Right), ("STATE", Align::Left)];
+        let mut table = Table::new(&columns).cut(0).wrap(2);
+        table.row(["A title that is long", "7", "pinned, weight 80"].map(str::to_owned).to_vec());
+        insta::assert_snapshot!(table.text(Some(37)), @r"
+        NAME          SIZE  STATE
+        A title tha…     7  pinned, weight 80
+        ");
+        insta::assert_snapshot!(table.text(Some(32)), @r"
+        NAME          SIZE  STATE
+        A title tha…     7  pinned,
+                            weight 80
+        ");
+        let narrow = table.text(Some(24));
+        assert!(narrow.lines().all(|line| width(line) <= 24 && !line.ends_with('…')), "{narrow}");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use hob_slots::{Store, TtlClass};
+use hob_slots::{Layer, SegmentRef, Store, TtlClass};
 use hob_testkit::asset;
 use serde_json::{Value, json};
 
 use super::common::Home;
 use super::fake::Daemon;
-use super::saved::save;
+use super::saved::{MODEL, save};
 use super::terminal::Terminal;
 
 const LIST: &str = "GET /v1/conversations";
@@ -257,9 +257,47 @@ fn a_terminal_of_40_columns_shows_fewer_of_them_and_each_whole() {
     ] {
         let mut hob = Terminal::start_in(40, &home, words, &[]);
         let shown = hob.reads(last) + &hob.reads("\n"); // Columns behind the last one, too.
-        assert_eq!(hob.ends(), 0);
         let header = shown.lines().last().unwrap();
         assert!(header.chars().count() <= 40 && !header.contains(left_out), "{shown}");
+        // A title may be cut; the edge of the terminal cuts nothing else.
+        let row = hob.reads("\r\n");
+        assert!(last == "BEGINS" || !row.trim_end().ends_with('…'), "{row}");
+        assert_eq!(hob.ends(), 0);
+    }
+}
+
+#[test]
+fn a_terminal_of_40_columns_shows_the_whole_state_of_a_block_and_of_a_conversation() {
+    let home = Home::new();
+    let store = Store::open(home.path("data/slots")).unwrap();
+    save(&store, "room-1", TtlClass::Long, 0, &(0..128).collect::<Vec<_>>());
+    let mut record = store.get_slot(MODEL, &"room-1".parse().unwrap()).unwrap();
+    let segment = |end, key: &str| SegmentRef::new(end, Layer::User, key);
+    record.segments = vec![
+        segment(64, "message 1"),
+        SegmentRef { pinned: true, weight: 80, ..segment(128, "a-file-with-a-long-name.rs") },
+    ];
+    store.put_slot(MODEL, &record).unwrap();
+    let title = "A title that is much longer than its column is wide";
+    let chat = json!({"id": "chat-1490e0698238af99", "title": title, "ready": false,
+        "read_ms": 12_400});
+    let slot = json!({"slot": 0, "conversation": "chat-1490e0698238af99", "tokens": 1502,
+        "state": "decoding", "away_tokens": 1234});
+    let _daemon = Daemon::new(&home).answer(LIST, 200, json!({"data": [chat]})).answer(
+        "GET /v1/status",
+        200,
+        json!({"slots": [slot]}),
+    );
+    for (words, last) in [
+        (&["slots", "show", "room-1"][..], "weight 80"),
+        (&["conversations"], "12 s"),
+        (&["status"], "tokens away"),
+    ] {
+        let mut hob = Terminal::start_in(40, &home, words, &[]);
+        hob.reads("STATE");
+        let shown = hob.reads(last);
+        assert_eq!(hob.ends(), 0);
+        assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
     }
 }
 

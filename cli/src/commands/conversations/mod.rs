@@ -119,7 +119,7 @@ fn table(conversations: &[Conversation<'_>], now_secs: u64) -> Table {
         ("USED", Align::Left),
     ];
     // The order says which was used last.
-    let mut table = Table::new(&columns).cut(0).cut(1).spare([2, 3, 5]);
+    let mut table = Table::new(&columns).cut(0).cut(1).wrap(4).spare([2, 3, 5]);
     for conversation in conversations {
         let updated_at = u64::try_from(conversation.updated_at).unwrap_or(0);
         // An older daemon names the place only.

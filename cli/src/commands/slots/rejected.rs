@@ -51,7 +51,7 @@ pub fn run(
         ("WRITTEN", Align::Left),
         ("REASON", Align::Left),
     ])
-    .cut(0)
+    .wrap(0)
     .wrap(4)
     .spare([1]);
     for file in &files {

@@ -147,7 +147,8 @@ fn failures(status: &Status, now: u64) -> Vec<Fact> {
 fn slots(status: &Status, titles: &BTreeMap<String, String>) -> Table {
     let mut slots =
         Table::new(&[("CHAT", Align::Left), ("TOKENS", Align::Right), ("STATE", Align::Left)])
-            .cut(0);
+            .cut(0)
+            .wrap(2);
     for slot in &status.slots {
         if let Some(id) = &slot.conversation {
             let title = titles.get(id.as_str()).map(|title| line(title, MAX_TITLE_CHARS));

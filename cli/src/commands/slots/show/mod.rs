@@ -296,6 +296,9 @@ fn list(
         columns.push(("STATE", Align::Left));
     }
     let mut table = Table::new(&columns).cut(2).spare([3, 5, 1]);
+    if has_states {
+        table = table.wrap(6);
+    }
     let row = |part: &Part| {
         let mut row = part.row();
         row.extend(has_states.then(|| part.state()));
