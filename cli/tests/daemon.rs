@@ -1,6 +1,8 @@
 //! The requests that `hob` sends and the output that it prints for each answer. The daemon is a
 //! socket with prepared answers; in `hobd` it is the one that was built beside `hob`.
 
+#[path = "daemon/broken.rs"]
+mod broken;
 #[path = "daemon/chat.rs"]
 mod chat;
 mod common;

@@ -142,7 +142,7 @@ pub fn ask(
     });
     reading.clear();
     answer.total = begun.elapsed();
-    let shown = printer.end();
+    let shown = printer.end(ended.is_err());
     answer.interrupted = ended? == StreamEnd::Interrupted;
     shown
 }
@@ -150,6 +150,8 @@ pub fn ask(
 /// Prints the answer on standard output; nothing for `--json`.
 struct Printer<'a> {
     context: &'a mut Context,
+    /// A part of the answer is shown.
+    has_begun: bool,
     is_thinking: bool,
     /// For a terminal with colours.
     markdown: Option<Markdown>,
@@ -159,14 +161,15 @@ impl<'a> Printer<'a> {
     fn new(context: &'a mut Context) -> Self {
         let is_rendered = context.terminal.output && context.terminal.colour;
         let markdown = is_rendered.then(|| Markdown::new(context.columns()));
-        Self { context, is_thinking: false, markdown }
+        Self { context, has_begun: false, is_thinking: false, markdown }
     }
 
     fn print(&mut self, reasoning: &str, text: &str) -> Result<(), Failure> {
-        let Self { context, is_thinking, markdown } = self;
+        let Self { context, has_begun, is_thinking, markdown } = self;
         if context.json {
             return Ok(());
         }
+        *has_begun |= !reasoning.is_empty() || !text.is_empty();
         if !reasoning.is_empty() {
             *is_thinking = true;
             let dimmed = context.dim(&plain(reasoning));
@@ -187,13 +190,16 @@ impl<'a> Printer<'a> {
         Ok(context.out.flush()?)
     }
 
-    /// Prints what Markdown holds back.
-    fn end(&mut self) -> Result<(), Failure> {
-        if let Some(markdown) = &mut self.markdown {
-            write!(self.context.out, "{}", markdown.end())?;
-            self.context.out.flush()?;
+    /// Prints what Markdown holds back. `fails`: the message of a failure follows, on a line of its own.
+    fn end(&mut self, fails: bool) -> Result<(), Failure> {
+        let Self { context, has_begun, markdown, .. } = self;
+        if let Some(markdown) = markdown {
+            write!(context.out, "{}", markdown.end())?;
         }
-        Ok(())
+        if fails && *has_begun && context.terminal.output {
+            writeln!(context.out)?;
+        }
+        Ok(context.out.flush()?)
     }
 }
 

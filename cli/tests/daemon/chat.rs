@@ -107,35 +107,6 @@ fn a_message_is_sent_ahead_word_by_word_while_it_is_typed() {
 }
 
 #[test]
-fn a_message_whose_answer_ends_with_an_error_is_part_of_the_conversation() {
-    let home = Home::new();
-    let text = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": text}}]});
-    let crashed = json!({"error": {"message": "the engine crashed"}});
-    let daemon = Daemon::new(&home)
-        .answer("GET /v1/conversations/c", 404, json!({"error": {"message": "none"}}))
-        .stream(SAID, &[text("It is **half"), crashed]);
-    let words = ["chat", "--conversation", "c", "--system", "Be brief."];
-    let mut hob = Terminal::start(&home, &words);
-    hob.reads("> ");
-    hob.types("What is it?\r");
-    let roles = |body: &Value| {
-        let messages = body["messages"].as_array().unwrap();
-        messages.iter().map(|message| message["role"].clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(roles(&daemon.received(SAID).body), ["system", "user"]);
-    let shown = hob.reads("the engine crashed");
-    assert!(shown.contains("It is **half"), "what came is shown: {shown:?}");
-    hob.reads("> ");
-    let daemon = daemon.stream(SAID, &[text("Whole.")]);
-    hob.types("Again?\r");
-    assert_eq!(roles(&daemon.received(SAID).body), ["user"]);
-    hob.reads("Whole.");
-    hob.reads("> ");
-    hob.types("\u{4}");
-    assert_eq!(hob.ends(), 0);
-}
-
-#[test]
 fn enter_goes_on_with_the_newest_part_of_a_conversation_that_outgrew_the_context() {
     let home = Home::new();
     let too_long = json!({"error": {
@@ -204,17 +175,6 @@ fn the_last_conversation_continues_without_its_name() {
     assert_eq!(home.hob(&["chat", "--conversation", ""]).code, 2);
     assert_eq!(home.hob(&["ask", "--conversation", "", "Hello"]).code, 2);
     drop(daemon);
-}
-
-#[test]
-fn a_stream_that_breaks_off_is_a_failure() {
-    let home = Home::new();
-    let chunk = json!({"choices": [{"delta": {"content": "Yo"}}]});
-    let text = format!("data: {chunk}\n\n");
-    let _daemon = Daemon::new(&home).raw(SAID, 200, text);
-    let ran = home.hob(&["ask", "hi"]);
-    assert_eq!(ran.out, "Yo");
-    ran.fails(1, &["broke off"]);
 }
 
 #[test]

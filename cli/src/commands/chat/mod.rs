@@ -353,8 +353,7 @@ fn report_passing(result: Result<(), Failure>, context: &Context) -> Result<(), 
     };
     match result {
         Err(failure) if context.terminal.input && passing(&failure) => {
-            let begun = if matches!(failure, Failure::BrokenAnswer(_)) { "\n" } else { "" };
-            warn(&format!("{begun}hob: {}", plain(&failure.to_string())));
+            warn(&format!("hob: {}", plain(&failure.to_string())));
             if matches!(failure, Failure::NotRunning { .. }) {
                 warn("once it runs, send the message again: the conversation is stored");
             }

@@ -71,9 +71,6 @@ impl Chat<'_> {
         if outgrows && append && !newest {
             self.outgrown = Some(new);
         }
-        if asked.is_err() && !breaks_off && !answer.text.is_empty() && !context.json {
-            writeln!(context.out)?; // The error begins a line.
-        }
         asked?;
         if context.json {
             return context.write_json(&answer.to_json());
