@@ -263,7 +263,6 @@ pub fn footer(hob: &Value) -> String {
     parts.join(" · ")
 }
 
-/// Fast ones without a fraction.
 fn body(question: &Question<'_>) -> Value {
     let mut body = Map::new();
     body.insert("messages".into(), question.messages.clone().into());
