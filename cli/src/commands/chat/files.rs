@@ -64,13 +64,7 @@ impl Chat<'_> {
             return note(context, &format!("{name} is attached already"));
         }
         if document.tokens >= document.context_tokens {
-            let (tokens, room) =
-                (count(document.tokens as u64), count(document.context_tokens as u64));
-            let message = format!(
-                "{name} has {tokens} tokens, and a conversation holds {room}: it is in the library, and \
-                 not attached"
-            );
-            return Err(Failure::Usage(message));
+            return Err(Failure::Usage(too_long(&document)));
         }
         note(context, &in_words(&document))?;
         let is_first = self.is_new && self.system.is_none() && self.files.is_empty();
@@ -118,6 +112,19 @@ fn in_words(document: &Document) -> String {
     format!("{}, {} tokens{cost}", line(name, 60), count(*tokens as u64))
 }
 
+/// Why a document that a prompt has no room for is not attached, and where it is.
+fn too_long(document: &Document) -> String {
+    let Document { name, tokens, context_tokens, in_library, .. } = document;
+    let (name, tokens, room) =
+        (line(name, 60), count(*tokens as u64), count(*context_tokens as u64));
+    let place = if *in_library {
+        "it is in the library, and not attached"
+    } else {
+        "it is not attached, and hobd deletes it in an hour"
+    };
+    format!("{name} has {tokens} tokens, and a conversation holds {room}: {place}")
+}
+
 /// The path that the words mean: as it stands if that exists, otherwise without the quotes and backslashes
 /// that terminals and Tab put around spaces. A leading `~` is the home directory.
 fn path_of(words: &str, dirs: &UserDirs) -> PathBuf {
@@ -162,6 +169,17 @@ mod tests {
         assert_eq!(in_words(&document), "a.txt, 1,204 tokens, ready");
         let uncounted = Document { name: "a.txt".into(), bytes: 4800, ..Document::default() };
         assert_eq!(in_words(&uncounted), "a.txt, 4.7 KiB");
+    }
+
+    #[test]
+    fn a_file_of_a_private_chat_that_is_too_long_is_not_said_to_be_in_the_library() {
+        let mut document = Document { name: "a.txt".into(), tokens: 9000, ..Document::default() };
+        (document.context_tokens, document.in_library) = (8192, true);
+        let begin = "a.txt has 9,000 tokens, and a conversation holds 8,192: it is ";
+        assert_eq!(too_long(&document), format!("{begin}in the library, and not attached"));
+        document.in_library = false;
+        let private = too_long(&document);
+        assert!(private.starts_with(begin) && !private.contains("library"), "{private}");
     }
 
     #[test]
