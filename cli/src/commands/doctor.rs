@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use hob_api::status::Upstream;
 use hob_api::{Build, Status, Text};
@@ -25,6 +26,9 @@ use crate::output::{
 };
 
 const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
+
+/// For the daemon's answer, which takes milliseconds. A daemon that hangs is what the user wants to hear of.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -55,7 +59,11 @@ enum State {
 
 pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
     let settings = &context.settings;
-    let status = Client::find(context).and_then(|client| client.status()).ok();
+    let answer = Client::find_within(context, Some(PATIENCE)).and_then(|client| {
+        let status = client.status()?;
+        Ok((client.address().to_owned(), status))
+    });
+    let status = answer.as_ref().ok().map(|(_, status)| status);
     let checks = [
         configuration(context),
         directory("data directory", &settings.data_dir, Key::DataDir),
@@ -63,10 +71,10 @@ pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
         saved_kv(context),
         disk(context),
         token(&settings.token_file),
-        model(context, status.as_ref()),
-        daemon(context),
-        processor(status.as_ref()),
-        devices(status.as_ref(), settings.gpu_layers),
+        model(context, status),
+        daemon(&answer, context),
+        processor(status),
+        devices(status, settings.gpu_layers),
     ];
     if context.json {
         context.write_json(&checks)?;
@@ -254,18 +262,15 @@ fn model(context: &Context, status: Option<&Status>) -> Check {
     }
 }
 
-fn daemon(context: &Context) -> Check {
+/// `answer`: the address of the daemon and its status.
+fn daemon(answer: &Result<(String, Status), Failure>, context: &Context) -> Check {
     let name = "daemon";
-    let answer = Client::find(context).and_then(|client| {
-        let status = client.status()?;
-        Ok((client.address().to_owned(), status))
-    });
     match answer {
         Ok((address, status)) => {
             let model = if status.model.is_empty() { "a model" } else { &status.model };
             let found = format!("answers at {address} with {model}");
             let version = &*status.version;
-            match (status.crashes, status.crash) {
+            match (status.crashes, &status.crash) {
                 (0, _) if !version.is_empty() && version != VERSION => {
                     let found = format!("{found}; it is hobd {version}, and this is hob {VERSION}");
                     Check::notice(name, found, "restart hobd: it may be from before an update")
@@ -274,7 +279,8 @@ fn daemon(context: &Context) -> Check {
                 (crashes, reason) => {
                     let times =
                         if crashes == 1 { "once".into() } else { format!("{crashes} times") };
-                    let reason = reason.map(|it| format!(", last: {it}")).unwrap_or_default();
+                    let reason =
+                        reason.as_ref().map(|it| format!(", last: {it}")).unwrap_or_default();
                     let found = format!("{found}; it crashed {times} and started again{reason}");
                     Check::notice(name, found, "its log says more; please report it")
                 }
@@ -286,7 +292,7 @@ fn daemon(context: &Context) -> Check {
             Check::notice(name, found, failure.to_string())
         }
         Err(failure) => {
-            let remedy = match &failure {
+            let remedy = match failure {
                 Failure::Token { .. } | Failure::Refused { status: 401, .. } => {
                     "name the token file of this daemon with --token-file"
                 }
