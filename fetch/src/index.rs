@@ -84,12 +84,17 @@ impl Index {
 
     /// Without a password.
     pub fn shown(&self) -> String {
-        let mut address = self.address.clone();
-        // An error: this kind of address has neither.
-        let _ = address.set_password(None);
-        let _ = address.set_username("");
-        address.to_string()
+        without_password(&self.address)
     }
+}
+
+/// The address as it is shown to people.
+pub(crate) fn without_password(address: &Url) -> String {
+    let mut address = address.clone();
+    // An error: this kind of address has neither.
+    let _ = address.set_password(None);
+    let _ = address.set_username("");
+    address.to_string()
 }
 
 /// The link to this file on a page of the index, relative to the page.

@@ -12,7 +12,7 @@ use hob_models::published::Published;
 
 use crate::download::{REPORT_INTERVAL, download};
 use crate::error::FetchError;
-use crate::index::Index;
+use crate::index::{Index, without_password};
 use crate::unpack::{is_published, unpack};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct ModelDownload<'a> {
 pub enum Step<'a> {
     /// The index is asked for the address, or another process works in the directory.
     Looking,
-    /// The index has it there.
+    /// The index has it there; an address without a password.
     Found(&'a str),
     /// This many bytes of the wheel are there.
     Downloading {
@@ -79,7 +79,7 @@ pub fn provide(
     report_step(report, Step::Looking)?;
     let index = index()?;
     let url = index.find(published.package, published.wheel)?;
-    report_step(report, Step::Found(url.as_str()))?;
+    report_step(report, Step::Found(&without_password(&url)))?;
     let part = dir.join(format!("{}.part", published.wheel));
     let certificates = index.certificates.as_deref();
     let mut on_bytes = |done_bytes| report(Step::Downloading { done_bytes });

@@ -105,6 +105,22 @@ fn an_index_that_cannot_be_reached_is_named() {
 }
 
 #[test]
+fn the_password_of_an_index_is_not_shown() {
+    let world = World::new(Behaviour::default());
+    let address = world.server.index().replace("://", "://me:secret@");
+    let index = || Index::of_pip(|name| at(name, &address));
+    let mut shown = String::new();
+    let mut report = |step: Step<'_>| {
+        if let Step::Found(url) = step {
+            shown = url.to_owned();
+        }
+        ControlFlow::Continue(())
+    };
+    assert_eq!(provide(&world.request(), index, &mut report).unwrap().1, Provided::Fetched);
+    assert!(shown.starts_with(&format!("http://{}/files/", world.server.address)), "{shown}");
+}
+
+#[test]
 fn a_download_that_is_cancelled_ends_at_once_and_the_next_one_goes_on_there() {
     let world = World::new(Behaviour { stalls_after: Some(20_000), ..Behaviour::default() });
     let mut seen = Vec::new();
