@@ -30,6 +30,25 @@ fn settings_are_shown_with_their_origin() {
     assert_eq!((&entry["value"], &entry["from"]["line"]), (&2.into(), &1.into()));
 }
 
+#[cfg(target_os = "linux")] // Other systems refuse such a name.
+#[test]
+fn a_home_directory_whose_name_is_not_utf_8_is_reported_as_json() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let home = Home::new();
+    let users = home.path("").join(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir_all(users.join(".config/hob")).unwrap();
+    fs::write(users.join(".config/hob/hob.toml"), "slots = 2").unwrap();
+    for words in [&["slots", "ls"][..], &["slots", "du"], &["config", "show"]] {
+        let mut command = home.command(&[&["--json"][..], words].concat());
+        let output = command.env("HOME", &users).env_remove("HOB_DATA_DIR").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.contains("/caf\u{fffd}/"), "{shown}");
+    }
+}
+
 #[test]
 fn an_unknown_setting_is_a_usage_error_with_a_suggestion() {
     let home = Home::new();

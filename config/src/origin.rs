@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::key::Key;
@@ -16,6 +16,7 @@ use crate::parse::Raw;
 pub enum Origin {
     Default,
     File {
+        #[serde(serialize_with = "as_text")]
         path: PathBuf,
         /// Counted from 1.
         line: usize,
@@ -41,6 +42,11 @@ impl fmt::Display for Origin {
             Self::Client => f.write_str("the page or the API"),
         }
     }
+}
+
+/// Bytes that are not UTF-8 are replaced, as in the values.
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// One line of `hob config show`.

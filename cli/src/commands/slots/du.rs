@@ -54,7 +54,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let saved = models.iter().map(|model| model.compression_saves_bytes).sum::<u64>();
     if context.json {
         return context.write_json(&json!({
-            "slots_dir": context.settings.slots_dir,
+            "slots_dir": context.settings.slots_dir.to_string_lossy(),
             "bytes": total,
             "tmp_bytes": tmp_bytes,
             "compression_saves_bytes": saved,

@@ -115,7 +115,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         let lifetimes = context.lifetimes();
         let slots = shown.iter().map(|slot| row(slot, &found.titles, &lifetimes));
         let document = json!({
-            "slots_dir": context.settings.slots_dir,
+            "slots_dir": context.settings.slots_dir.to_string_lossy(),
             "slots": slots.collect::<Vec<_>>(),
             "rejected": rejected.collect::<Vec<_>>(),
             "disk_bytes": found.bytes,
