@@ -57,6 +57,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 fn import(client: &Client, path: &Path) -> Result<Value, Failure> {
     let kind = of_ending(path, &KINDS)?;
     let source = |source| Failure::File { doing: "read", path: path.to_owned(), source };
+    if path.is_dir() {
+        let what = "it is a directory; name its files";
+        return Err(Failure::Usage(format!("cannot import {}: {what}", path.display())));
+    }
     let file = File::open(path).map_err(source)?;
     client.upload(PATH, kind, &file).map_err(|failure| match failure.of_route(PATH) {
         Failure::Refused { status, message, code } => {

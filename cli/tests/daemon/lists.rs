@@ -125,6 +125,9 @@ fn files_are_imported_by_the_end_of_their_names() {
     );
     home.hob(&["import", "chat.docx"]).fails(2, &["chat.docx", ".zip"]);
     home.hob(&["import", "nothing.json"]).fails(1, &["nothing.json"]);
+    let directory = home.path("threads.zip");
+    fs::create_dir(&directory).unwrap();
+    home.hob(&["import", directory.to_str().unwrap()]).fails(2, &["threads.zip", "a directory"]);
 
     let ran = home.hob(&["import", file.to_str().unwrap(), "nothing.json", "--json"]);
     let answers: Value = serde_json::from_str(&ran.out).unwrap();
