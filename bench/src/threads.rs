@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use hob_runtime::Model;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, default_threads};
 use hob_runtime::backend::{Backend, ContextShape, Sequence};
@@ -26,13 +26,15 @@ pub struct Options {
     #[arg(long)]
     threads: Option<usize>,
     /// Measure this polling only (0 to 100).
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(..=100))]
     poll: Option<u32>,
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let path = crate::model_path()?;
     let rows = options.rows;
+    let least = rows.min(options.samples) > 0;
+    ensure!(least, "a micro-batch of no rows has no time: --rows and --samples are at least 1");
+    let path = crate::model_path()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     println!("{cores} cores; OpenMP {}", if cfg!(feature = "openmp") { "on" } else { "off" });
     println!("medians of {} in ms; busy: {cores} other threads compute\n", options.samples);
@@ -40,35 +42,44 @@ pub fn run(options: &Options) -> Result<()> {
         "| threads | poll | token, idle | token, busy | {rows} tokens, idle | {rows} tokens, busy |"
     );
     println!("|---:|---:|---:|---:|---:|---:|");
-    let mut counts: Vec<usize> = vec![1, cores.saturating_sub(1).max(1), cores];
-    counts.dedup();
-    counts.retain(|&count| options.threads.is_none_or(|only| only == count));
-    for threads in counts {
-        let polls = [Some(0), Some(50), Some(100), None];
-        for poll in polls.into_iter().filter(|&poll| options.poll.is_none() || poll == options.poll)
-        {
-            let llama = LlamaOptions { threads, poll, ..LlamaOptions::default() };
-            let model = LlamaModel::load(&path, llama)?;
-            let idle = measure(&model, options)?;
-            let busy = {
-                let _others = BusyMachine::new(cores);
-                measure(&model, options)?
-            };
-            let poll = poll.map_or("default".to_owned(), |poll| poll.to_string());
-            println!(
-                "| {threads} | {poll} | {:.1} | {:.1} | {:.1} | {:.1} |",
-                idle.0, busy.0, idle.1, busy.1
-            );
-        }
+    for (threads, poll) in settings(options, cores) {
+        let llama = LlamaOptions { threads, poll, ..LlamaOptions::default() };
+        let model = LlamaModel::load(&path, llama)?;
+        let idle = measure(&model, options)?;
+        let busy = {
+            let _others = BusyMachine::new(cores);
+            measure(&model, options)?
+        };
+        let poll = poll.map_or("default".to_owned(), |poll| poll.to_string());
+        println!(
+            "| {threads} | {poll} | {:.1} | {:.1} | {:.1} | {:.1} |",
+            idle.0, busy.0, idle.1, busy.1
+        );
     }
     println!("\nchosen when nothing is set: {} threads, poll 0", default_threads(u64::MAX));
     Ok(())
 }
 
+/// The numbers of threads and their polling that are measured, on a machine with so many cores.
+fn settings(options: &Options, cores: usize) -> Vec<(usize, Option<u32>)> {
+    let mut counts = match options.threads {
+        Some(only) => vec![only],
+        None => vec![1, cores.saturating_sub(1).max(1), cores],
+    };
+    counts.dedup();
+    let polls = match options.poll {
+        Some(only) => vec![Some(only)],
+        None => vec![Some(0), Some(50), Some(100), None],
+    };
+    let of_count = |threads| polls.iter().map(move |&poll| (threads, poll));
+    counts.into_iter().flat_map(of_count).collect()
+}
+
 /// Median milliseconds of one token and of a prefill micro-batch.
 fn measure(model: &LlamaModel, options: &Options) -> Result<(f64, f64)> {
     let rows = options.rows;
-    let shape = ContextShape { context_tokens: 2048, sequences: 1, micro_batch: rows };
+    let context_tokens = (2 * rows).max(2048);
+    let shape = ContextShape { context_tokens, sequences: 1, micro_batch: rows };
     let mut figures = (f64::NAN, f64::NAN);
     model.with_context(shape, &mut |backend| {
         decode(backend, 0, rows);
@@ -97,4 +108,19 @@ pub fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
     rows[tokens - 1].wants_logits = true;
     backend.decode(&rows).expect("there is room");
     backend.logits(tokens - 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_measured_on_every_machine() {
+        let one = Options { samples: 1, rows: 1, threads: Some(3), poll: Some(30) };
+        assert_eq!(settings(&one, 16), [(3, Some(30))]);
+        let all = Options { threads: None, poll: None, ..one };
+        let polls = [(1, Some(0)), (1, Some(50)), (1, Some(100)), (1, None)];
+        assert_eq!(settings(&all, 1), polls);
+        assert_eq!(settings(&all, 16).len(), 3 * polls.len());
+    }
 }
