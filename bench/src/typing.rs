@@ -29,7 +29,7 @@ pub struct Options {
     #[arg(long, default_value_t = 512)]
     history: usize,
     /// Typing speed, in words of five letters and a space a minute.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     words_per_minute: u32,
     /// Rounds; each figure is the median of as many samples.
     #[arg(long, default_value_t = 5)]
@@ -173,7 +173,35 @@ fn print(options: &Options, samples: &Samples) -> Result<()> {
     println!("| llama.cpp alone decodes the question | {limit:.1} | 1.00 | |");
     println!("| sent without typing ahead: first token | {sent:.1} | {:.2} | |", sent / limit);
     println!("| typed ahead: first token after Enter | {typed:.1} | {factor:.2} | {BAR:.2} |");
-    println!("\nAfter Enter {} tokens were computed, in the middle.", computed[computed.len() / 2]);
+    if let Some(middle) = computed.get(computed.len() / 2) {
+        println!("\nAfter Enter {middle} tokens were computed, in the middle.");
+    }
     let missed = is_above(factor, BAR).then(|| format!("{factor:.2} x llama.cpp alone"));
     options.bars.check(missed.as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Args {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn without_a_round_the_bar_is_missed() {
+        let Args { options } = Args::parse_from(["typing", "--rounds", "0"]);
+        let error = print(&options, &Samples::default()).expect_err("nothing is measured");
+        assert!(error.to_string().contains("missed"), "{error}");
+    }
+
+    #[test]
+    fn nobody_types_no_word_a_minute() {
+        assert!(Args::try_parse_from(["typing", "--words-per-minute", "0"]).is_err());
+        assert!(Args::try_parse_from(["typing", "--words-per-minute", "1"]).is_ok());
+    }
 }
