@@ -92,6 +92,9 @@ pub fn run(options: &Options) -> Result<()> {
     ensure!(secs >= 20.0, "a run has 20 seconds at least: give more --minutes");
     let asks = options.clients > 0 && options.rate > 0.0;
     ensure!(asks, "no request would be sent: give a --clients and a --rate above 0");
+    let (clients, conversations) = (options.clients, options.conversations);
+    let each_asks = conversations >= clients;
+    ensure!(each_asks, "{conversations} --conversations are too few for {clients} --clients");
     let time = Duration::from_secs_f64(secs);
     let directory = tempfile::tempdir()?;
     let hobd = start(options, directory.path())?;
@@ -324,5 +327,29 @@ impl Sample {
             "cpu_secs": usage.cpu_secs, "p50_ms": p50_ms, "p99_ms": p99_ms, "turns": turns,
             "answered": answered, "refused": refused,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Args {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn a_client_without_a_conversation_is_refused() {
+        let of = |count: &str| {
+            Args::parse_from(["soak", "--minutes", "1", "--clients", "8", "--conversations", count])
+        };
+        for too_few in ["0", "7"] {
+            let error = run(&of(too_few).options).expect_err("it starts no hobd");
+            assert!(error.to_string().contains("too few for 8 --clients"), "{error}");
+        }
     }
 }
