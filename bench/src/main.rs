@@ -187,3 +187,21 @@ fn written(shape: Shape) -> Result<PathBuf> {
         .with_context(|| format!("cannot write the benchmark's weights to {}", path.display()))?;
     Ok(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Args;
+
+    #[test]
+    fn each_benchmark_with_bars_can_be_run_without_them() {
+        let args = Args::command();
+        let has_bars = |bench: &clap::Command| {
+            bench.get_arguments().any(|it| it.get_id().as_str() == "no_bars")
+        };
+        let others = args.get_subcommands().filter(|bench| !has_bars(bench));
+        let others: Vec<&str> = others.map(clap::Command::get_name).collect();
+        assert_eq!(others, ["render", "rows", "soak", "threads"]);
+    }
+}
