@@ -1,7 +1,7 @@
-//! Medians, processes and their processor time, and artificial load.
+//! Medians, processes and their processor time, bytes on disk, and artificial load.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -74,6 +74,20 @@ pub fn beside_us(program: &str, package: &str) -> Result<PathBuf> {
         );
     }
     Ok(path)
+}
+
+/// The sum of the lengths of all files below a directory.
+pub fn bytes_below(directory: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let entry = entry?;
+        bytes += if entry.file_type()?.is_dir() {
+            bytes_below(&entry.path())?
+        } else {
+            entry.metadata().map_or(0, |metadata| metadata.len()) // Renamed meanwhile.
+        };
+    }
+    Ok(bytes)
 }
 
 /// Threads that compute until this is dropped.

@@ -14,6 +14,7 @@ use super::stream::{Arrivals, stream};
 use super::text::{message, text};
 use crate::hobd::{Access, Hobd};
 use crate::http;
+use crate::measure::bytes_below;
 use crate::record::Who;
 
 /// hobd's metric of what it has written.
@@ -262,18 +263,4 @@ fn health(hobd: &Hobd) -> Result<String> {
     let answer = http::exchange(&address, "GET", "/health", None, b"")?;
     let health: Value = serde_json::from_str(&answer.body).context("/health")?;
     health["status"].as_str().map(str::to_owned).context("/health without a status")
-}
-
-/// The sum of the lengths of all files.
-fn bytes_below(directory: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
-        let entry = entry?;
-        bytes += if entry.file_type()?.is_dir() {
-            bytes_below(&entry.path())?
-        } else {
-            entry.metadata().map_or(0, |metadata| metadata.len()) // Renamed meanwhile.
-        };
-    }
-    Ok(bytes)
 }

@@ -1,7 +1,6 @@
 //! The disk space of conversations with a common prefix.
 
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
@@ -13,6 +12,7 @@ use hob_slots::store::Store;
 
 use super::Row;
 use super::fabricate::Fabricator;
+use crate::measure::bytes_below;
 use crate::turns::Words;
 
 const CONVERSATIONS: usize = 50;
@@ -54,14 +54,4 @@ pub fn measure(model: &Arc<LlamaModel>) -> Result<Row> {
         bar: Some(BAR),
         unit: " x",
     })
-}
-
-fn bytes_below(directory: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
-    }
-    Ok(bytes)
 }
