@@ -8,7 +8,6 @@
 //! - A draft model that is as large as the model: itself. It is always right and never pays.
 //! - One that pays: the model's weights as 32-bit floats, and the model as it is drafts for them. No pair
 //!   of a large and a small model of one family is at hand; this one agrees more than such a pair would.
-//!
 //! - Greedy answers to many prompts, with drafts and without: how many are equal; see `equality`.
 //!
 //! Draft models are for memories that drop their newest rows; `--model lfm2-350m` is a hybrid, which does not.

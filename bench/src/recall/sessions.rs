@@ -87,7 +87,7 @@ impl Kind {
         }
     }
 
-    /// The numbers of its sessions, by how much is measured.
+    /// How many sessions it has, by how much is measured.
     pub fn sessions(self, is_quick: bool) -> usize {
         match (self, is_quick) {
             (Self::Needle, false) => 25, // Five needles at five depths.
