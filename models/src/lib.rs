@@ -16,6 +16,7 @@ pub mod bundled;
 mod cards;
 pub mod context;
 pub mod discover;
+mod ending;
 pub mod error;
 pub mod fit;
 pub mod gguf;

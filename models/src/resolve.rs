@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use crate::discover::Discovery;
+use crate::ending::{is_gguf, without_ending};
 use crate::error::ModelError;
 use crate::model::ModelFile;
 
@@ -16,7 +17,7 @@ pub fn resolve(
     discover: impl FnOnce() -> Discovery,
 ) -> Result<ModelFile, ModelError> {
     let path = Path::new(name_or_path);
-    let is_gguf = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
+    let is_gguf = is_gguf(path);
     // `qwen3/4b` may be a name too: a missing path with a separator is looked up first.
     if path.is_file() || (is_gguf && path.components().count() > 1) || path.is_absolute() {
         return ModelFile::open(path);
@@ -28,7 +29,7 @@ pub fn resolve(
 }
 
 fn by_name(name: &str, discovery: Discovery) -> Result<ModelFile, ModelError> {
-    let wanted = name.trim_end_matches(".gguf");
+    let wanted = without_ending(name);
     let (mut found, others): (Vec<_>, Vec<_>) =
         discovery.models.into_iter().partition(|model| names(model).any(|n| same(n, wanted)));
     if found.is_empty() {
@@ -85,6 +86,19 @@ mod tests {
         let models = ModelDir::new(&["Qwen3-4B-Q4_K_M"]);
         assert_eq!(models.resolve("qwen3-4b-q4_k_m").unwrap().name, "Qwen3-4B-Q4_K_M");
         assert_eq!(models.resolve("Qwen3-4B-Q4_K_M.gguf").unwrap().name, "Qwen3-4B-Q4_K_M");
+    }
+
+    #[test]
+    fn a_file_whose_ending_is_in_capitals_is_found_by_its_name_and_by_its_path() {
+        let models = ModelDir::new(&["other"]);
+        let path = models.0.path().join("QWEN.GGUF");
+        Gguf::new("llama").write(&path);
+        let unused = || panic!("a path needs no discovery");
+        let by_path = resolve(path.to_str().unwrap(), unused).unwrap();
+        let by_name = ["qwen", "QWEN.GGUF", "qwen.gguf"].map(|name| models.resolve(name).unwrap());
+        for model in [by_path].into_iter().chain(by_name) {
+            assert_eq!((model.name.as_str(), &model.path), ("QWEN", &path));
+        }
     }
 
     #[test]

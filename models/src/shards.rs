@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::ending::without_ending;
+
 /// The files of one model, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -55,7 +57,7 @@ pub fn siblings(path: &Path) -> Group {
 /// Stem, number and total; a file that is not a shard is number 1 of 1.
 fn shard_of(path: &Path) -> (String, u32, u32) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let stem = name.strip_suffix(".gguf").unwrap_or(&name);
+    let stem = without_ending(&name);
     match numbers(stem) {
         Some((stem, number, total)) => (stem.to_owned(), number, total),
         None => (stem.to_owned(), 1, 1),

@@ -3,14 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::ending::is_gguf;
+
 const MAX_DEPTH: usize = 6;
 const MAX_ENTRIES: usize = 100_000;
 
 /// Files below `root` that end in `.gguf`. Follows links, which caches consist of; the maximum
 /// depth bounds circular ones.
 pub(super) fn gguf_files(root: &Path) -> Vec<PathBuf> {
-    let is_gguf = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "gguf");
-    files(root).into_iter().filter(is_gguf).collect()
+    files(root).into_iter().filter(|path| is_gguf(path)).collect()
 }
 
 /// All files below `root`.
