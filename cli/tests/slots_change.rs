@@ -85,6 +85,8 @@ fn an_owned_directory_is_not_changed() {
 #[test]
 fn a_daemon_that_ends_within_a_change_leaves_the_way_on() {
     let home = saved_home();
+    let archive = home.path("room.tar").display().to_string();
+    home.hob(&["slots", "export", "room-1", "-o", &archive]).ok();
     let _owned = Store::open(home.path("data/slots")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -97,7 +99,12 @@ fn a_daemon_that_ends_within_a_change_leaves_the_way_on() {
     let token_file = home.path("data/token").display().to_string();
     fs::write(&token_file, "secret\n").unwrap();
     fs::write(home.path("data/hobd.json"), announced(&home, &address, &token_file)).unwrap();
-    for words in [&["rm", "room-1"][..], &["prune", "--yes"], &["class", "room-2", "long"]] {
+    for words in [
+        &["rm", "room-1"][..],
+        &["prune", "--yes"],
+        &["class", "room-2", "long"],
+        &["import", &archive],
+    ] {
         let words = [&["slots"], words].concat();
         home.hob(&words)
             .fails(1, &["broke off", "a part of it", "`hob slots ls`", "the same command"]);

@@ -75,11 +75,18 @@ fn carry_out(request: &Request, context: &Context) -> Result<Report, Failure> {
                 (Err(Failure::Refused { status: 404, .. }), Request::SetClass(set_class)) => {
                     Err(dir::absent(set_class.conversation.as_str(), context))
                 }
-                (Err(Failure::BrokenAnswer(why)), _) => Err(Failure::Unconfirmed(why)),
-                (answer, _) => answer,
+                (answer, _) => confirmed(answer),
             }
         }
     }
+}
+
+/// The answer to a request that changes what is saved: where it breaks off, nobody knows what was changed.
+pub fn confirmed<T>(answer: Result<T, Failure>) -> Result<T, Failure> {
+    answer.map_err(|failure| match failure {
+        Failure::BrokenAnswer(why) => Failure::Unconfirmed(why),
+        other => other,
+    })
 }
 
 /// The report when there is no directory: opening it as its owner would create it.

@@ -49,7 +49,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             std::io::Seek::rewind(&mut &file).map_err(failed)?;
             let class = class.map_or(String::new(), |class| format!("&class={class}"));
             let path = format!("/v1/slots/import?force={force}&keep_foreign={keep_foreign}{class}");
-            client.upload(&path, "application/x-tar", &file)?
+            access::confirmed(client.upload(&path, "application/x-tar", &file))?
         }
     };
     if context.json {
