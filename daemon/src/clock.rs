@@ -3,7 +3,8 @@
 //! - [`ProcessTime`] is read once for wall time and process time together, so that the two can be
 //!   compared.
 //! - A test moves both by the same amount: what passes in the file of [`ProcessTime::moved_by`]
-//!   counts as time that really passed, not as a jump of the clock.
+//!   counts as time that really passed, not as a jump of the clock. The second number of the file moves wall time
+//!   alone, as a sleep of the machine does.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,9 +41,19 @@ pub struct ProcessTime {
 /// A clock that a test moves.
 #[derive(Clone, Debug)]
 struct Moved {
-    /// Holds the time by which the clock is ahead, in milliseconds.
+    /// Holds an [`Ahead`], in milliseconds.
     file: PathBuf,
+    /// Time that had passed.
     at_start: Duration,
+}
+
+/// By how much a test has moved the clocks.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    /// Of wall time and of process time.
+    passed: Duration,
+    /// Of wall time alone.
+    slept: Duration,
 }
 
 impl ProcessTime {
@@ -52,9 +63,10 @@ impl ProcessTime {
     }
 
     /// Clocks that are ahead of the system's by the milliseconds in `file`, which a test raises
-    /// while the process runs or between two processes. A missing file means zero.
+    /// while the process runs or between two processes. A second number in it is the time that the machine slept.
+    /// A missing number means zero.
     pub fn moved_by(file: PathBuf) -> Self {
-        let at_start = ahead(&file);
+        let at_start = ahead(&file).passed;
         Self { moved: Some(Moved { file, at_start }), ..Self::system() }
     }
 
@@ -64,8 +76,8 @@ impl ProcessTime {
         match &self.moved {
             None => (wall, ran),
             Some(moved) => {
-                let ahead = ahead(&moved.file);
-                (wall.after(ahead), ran + ahead.saturating_sub(moved.at_start))
+                let Ahead { passed, slept } = ahead(&moved.file);
+                (wall.after(passed + slept), ran + passed.saturating_sub(moved.at_start))
             }
         }
     }
@@ -83,9 +95,11 @@ impl ProcessTime {
     }
 }
 
-fn ahead(file: &Path) -> Duration {
+fn ahead(file: &Path) -> Ahead {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    Duration::from_millis(text.trim().parse().unwrap_or(0))
+    let mut numbers = text.split_whitespace().map(|number| number.parse::<u64>().unwrap_or(0));
+    let mut next = || Duration::from_millis(numbers.next().unwrap_or(0));
+    Ahead { passed: next(), slept: next() }
 }
 
 #[cfg(test)]
@@ -117,5 +131,10 @@ mod tests {
         assert!(before.0.age(after.0) >= week && after.1 - before.1 >= week);
         let differ = before.0.age(after.0).abs_diff(after.1 - before.1);
         assert!(differ < Duration::from_secs(5), "that would be a jump: {differ:?}");
+
+        std::fs::write(&file, format!("{} {}", 1000 + week.as_millis(), week.as_millis())).unwrap();
+        let awake = time.read();
+        assert!(after.0.age(awake.0) >= week, "wall time goes on while the machine sleeps");
+        assert!(awake.1 - after.1 < Duration::from_secs(5), "the process does not");
     }
 }

@@ -96,7 +96,8 @@ impl Launch {
     /// hobd then reads `clock` in the directory, named by the variable `HOB_TEST_CLOCK`, whenever it
     /// reads a clock: wall time and process time are ahead of the system's by the milliseconds in
     /// it. So the time that `pass` adds really passes for hobd, unlike a clock that is set or a
-    /// laptop's sleep, and it passes as well between two processes. Its loops look at the clock
+    /// laptop's sleep, and it passes as well between two processes. A second number is the time that the machine
+    /// slept: [`Launch::pass_with_sleep`]. Its loops look at the clock
     /// every 20 ms: intervals with a minimum of minutes are waited for by moving the clock.
     pub fn with_clock(mut self) -> Self {
         self.has_clock = true;
@@ -105,11 +106,18 @@ impl Launch {
 
     /// Lets `time` pass for a hobd with a clock, running or not.
     pub fn pass(&self, time: Duration) {
+        self.pass_with_sleep(time, Duration::ZERO);
+    }
+
+    /// Lets `awake` pass for a hobd with a clock, and `asleep` for its wall clock alone. It reads both together.
+    pub fn pass_with_sleep(&self, awake: Duration, asleep: Duration) {
         let file = self.clock_file();
         let text = fs::read_to_string(&file).unwrap_or_default();
-        let ahead_ms = text.trim().parse::<u128>().unwrap_or(0) + time.as_millis();
+        let mut before = text.split_whitespace().map(|number| number.parse::<u128>().unwrap_or(0));
+        let mut after = |more: Duration| before.next().unwrap_or(0) + more.as_millis();
+        let (passed_ms, slept_ms) = (after(awake), after(asleep));
         let next = file.with_extension("next");
-        fs::write(&next, ahead_ms.to_string()).expect("the directory is writable");
+        fs::write(&next, format!("{passed_ms} {slept_ms}")).expect("the directory is writable");
         fs::rename(&next, &file).expect("the directory is writable");
     }
 

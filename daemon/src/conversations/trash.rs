@@ -2,7 +2,8 @@
 //!
 //! - Until then a conversation is complete, its KV included.
 //! - A private conversation is never in the trash; it is deleted after a day without a message.
-//! - Time that the clock jumped over, or that the machine slept, does not count.
+//! - Time that the clock jumped over, or that the machine slept, does not count. The loop compares the clocks itself:
+//!   after a sleep it may wake before the loop of the sweep, which writes jumps down.
 
 use std::slice;
 use std::time::Duration;
@@ -51,7 +52,7 @@ impl Conversations {
         for id in self.transcript.private() {
             emptied = self.delete_old_private(&id, now).await.and(emptied);
         }
-        self.delete_unsent_documents().await.and(emptied)
+        self.delete_unsent_documents(now).await.and(emptied)
     }
 
     async fn delete_trashed(&self, trashed: &Trashed) -> Result<(), ApiError> {
@@ -78,11 +79,9 @@ impl Conversations {
         Ok(())
     }
 
-    async fn delete_unsent_documents(&self) -> Result<(), ApiError> {
-        let unsent = RETENTION.as_millis() as u64;
-        let unsent_since = Timestamp(self.now().0.saturating_sub(unsent));
+    async fn delete_unsent_documents(&self, now: &AdjustedTime) -> Result<(), ApiError> {
         let mut deleted = Ok(());
-        for text in self.transcript.delete_unused_documents(unsent_since).await? {
+        for text in self.transcript.delete_unused_documents(now, RETENTION).await? {
             deleted = self.delete_kv_of_text(&text).await.and(deleted);
         }
         Ok(deleted?)
@@ -110,15 +109,16 @@ impl Conversations {
 
 /// Empties the trash every minute, and deletes stale timelines every hour, while the daemon runs.
 pub async fn run(conversations: Conversations, time: ProcessTime) {
+    let mut clocks = conversations.storage.clock_tracker();
     // Opening the transcript deletes stale timelines, too.
     let mut stale_since = time.read().1;
     loop {
-        let ran = time.read().1;
+        let (wall, ran) = time.read();
+        let now = clocks.observe(wall, ran);
         if ran.saturating_sub(stale_since) >= STALE_INTERVAL {
             stale_since = ran;
             conversations.transcript.delete_stale(conversations.now());
         }
-        let now = conversations.storage.adjusted_now();
         if let Err(error) = conversations.empty_trash(&now).await {
             tracing::warn!(%error, "the trash was not emptied");
         }

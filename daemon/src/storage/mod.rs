@@ -22,7 +22,7 @@ use std::sync::Arc;
 use hob_models::Estimate;
 use hob_runtime::Engine;
 use hob_slots::store::{ListingCache, Store, StoreReader};
-use hob_slots::{AdjustedTime, Lifetimes, LiveRefs, Timestamp};
+use hob_slots::{AdjustedTime, ClockTracker, Lifetimes, LiveRefs, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -68,6 +68,12 @@ impl Storage {
             Some(reader) => reader.adjusted_time(self.now()),
             None => self.now().into(),
         }
+    }
+
+    /// The jumps of the clock that are written down.
+    pub fn clock_tracker(&self) -> ClockTracker {
+        let reader = self.options().reader.as_ref();
+        reader.map(StoreReader::clock_tracker).unwrap_or_default()
     }
 
     pub fn quota(&self) -> &DiskQuota {

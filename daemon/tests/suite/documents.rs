@@ -10,7 +10,7 @@ mod views;
 use hob_testkit::{Answer, Client, Stream, wait};
 use serde_json::{Value, json};
 
-use crate::common::home::{HOUR, Home};
+use crate::common::home::{HOUR, Home, MINUTE};
 
 /// More than a prompt about a document has beside the document and the question's letters.
 const FRAME_TOKENS: u64 = 24;
@@ -173,6 +173,28 @@ fn a_document_of_a_chat_goes_with_it_and_one_of_the_library_stays() {
     add(client, &text("tower"), "keep=chat");
     home.pass(2 * HOUR);
     wait::until("a document that was not sent is gone", || (status(&unsent) == 404).then_some(()));
+}
+
+#[test]
+fn a_document_that_was_not_sent_outlives_a_sleep_of_the_machine() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let client = &hobd.client;
+    let add = |of: &str| add(client, &text(of), "keep=chat")["id"].as_str().unwrap().to_owned();
+    let status = |id: &str| client.call("GET", &format!("/v1/documents/{id}")).send().status;
+    let until_deleted = |id: &str| {
+        wait::until("the document is gone", || (status(id) == 404).then_some(()));
+    };
+    let first = add("castle");
+    home.pass(2 * HOUR);
+    until_deleted(&first); // From here on the loop of the trash has read the clocks.
+
+    let old = add("mill");
+    home.pass(59 * MINUTE);
+    let young = add("tower");
+    home.pass_with_sleep(2 * MINUTE, 8 * HOUR);
+    until_deleted(&old);
+    assert_eq!(status(&young), 200, "it was there for two minutes");
 }
 
 #[test]

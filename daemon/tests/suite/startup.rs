@@ -77,6 +77,32 @@ fn the_trash_is_emptied_after_an_hour() {
 }
 
 #[test]
+fn the_time_that_the_machine_sleeps_empties_no_trash() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let client = &hobd.client;
+    let path = |room: &str| format!("/v1/conversations/{room}");
+    let trash = |room: &str| {
+        say(client, room, "My badge number is 1.");
+        client.patch(&path(room), &json!({"trashed": true}));
+    };
+    let status = |room: &str| client.call("GET", &path(room)).send().status;
+    let until_deleted = |room: &str| {
+        wait::until("it is deleted", || (status(room) == 404).then_some(()));
+    };
+    trash("first");
+    home.pass(HOUR + MINUTE);
+    until_deleted("first"); // From here on the loop of the trash has read the clocks.
+
+    trash("second");
+    home.pass(59 * MINUTE);
+    trash("third");
+    home.pass_with_sleep(2 * MINUTE, 8 * HOUR);
+    until_deleted("second");
+    assert_eq!(status("third"), 200, "it was in the trash for two minutes");
+}
+
+#[test]
 fn profiles_are_prewarmed_at_the_start_and_kept_alive() {
     let home = Home::on_fake().with(&["--ttl-short", "5m"]);
     home.profile("default", PROFILE);

@@ -9,8 +9,9 @@
 //! - A list of documents reads no text: an index has its columns.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use hob_slots::{ConversationId, Timestamp};
+use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::tree::millis;
@@ -193,20 +194,21 @@ impl Transcript {
         Ok(deleted)
     }
 
-    /// Deletes documents outside the library that no message names and that were stored before
-    /// `before`. Returns their texts.
+    /// Deletes documents outside the library that no message names and that were stored longer than `kept` ago. Returns
+    /// their texts.
     ///
     /// # Errors
     /// When a database cannot be written.
     pub async fn delete_unused_documents(
         &self,
-        before: Timestamp,
+        now: &AdjustedTime,
+        kept: Duration,
     ) -> Result<Vec<String>, TranscriptError> {
         let mut deleted = Vec::new();
         for is_private in [true, false] {
-            let named = self.named_in_private(is_private);
+            let (now, named) = (now.clone(), self.named_in_private(is_private));
             let unused = move |connection: &mut Connection| {
-                delete_unused(connection, before, &named.wait()?)
+                delete_unused(connection, |stored| now.age(stored) > kept, &named.wait()?)
             };
             deleted.extend(self.writer_for(is_private).write(unused).done().await?);
         }
@@ -362,18 +364,22 @@ fn delete(connection: &mut Connection, id: &DocumentId) -> Result<bool, Transcri
     Ok(deleted == 1)
 }
 
-/// `elsewhere`: those that the other database names.
+/// `is_due`: of the time at which a document was stored. `elsewhere`: those that the other database names.
 fn delete_unused(
     connection: &mut Connection,
-    before: Timestamp,
+    is_due: impl Fn(Timestamp) -> bool,
     elsewhere: &BTreeSet<DocumentId>,
 ) -> Result<Vec<String>, TranscriptError> {
     let transaction = connection.transaction()?;
     let mut unused = {
         let mut select = transaction.prepare_cached(&format!(
-            "SELECT id FROM documents WHERE NOT in_library AND created_at < ?1 AND {UNNAMED}"
+            "SELECT id, created_at FROM documents WHERE NOT in_library AND {UNNAMED}"
         ))?;
-        ids(select.query_map([millis(before)], |row| row.get(0))?)?
+        let rows =
+            select.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+        let rows = rows.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let due = rows.filter(|(_, at)| is_due(Timestamp(u64::try_from(*at).unwrap_or(0))));
+        ids(due.map(|(id, _)| Ok(id)))?
     };
     unused.retain(|id| !elsewhere.contains(id));
     let mut texts = Vec::with_capacity(unused.len());
@@ -420,7 +426,8 @@ mod tests {
         let times: Vec<(bool, i64)> = times.map(|it| (it.in_library, it.created_at)).collect();
         assert_eq!(times, [(false, 5_000), (true, 1_000)]);
         let mut delete = |before: u64, elsewhere: &BTreeSet<DocumentId>| {
-            delete_unused(&mut connection, Timestamp(before), elsewhere).unwrap()
+            let is_due = |stored: Timestamp| stored < Timestamp(before);
+            delete_unused(&mut connection, is_due, elsewhere).unwrap()
         };
         assert!(delete(4_000, &BTreeSet::new()).is_empty());
         assert!(

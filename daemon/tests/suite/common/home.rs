@@ -71,6 +71,11 @@ impl Home {
     pub fn pass(&self, time: Duration) {
         self.launch.pass(time);
     }
+
+    /// Lets `awake` pass for hobd, and `asleep` while the machine sleeps.
+    pub fn pass_with_sleep(&self, awake: Duration, asleep: Duration) {
+        self.launch.pass_with_sleep(awake, asleep);
+    }
 }
 
 /// Says something new and waits until all of it is on disk. Returns the answer's `hob` object, and
