@@ -128,7 +128,7 @@ impl Drop for OpenAnswer {
             return;
         }
         let row = self.row.clone();
-        // Without room it is repeated: while the row streams, no message of the conversation can be changed.
+        // Repeated while it cannot be written: while the row streams, no message of the conversation can be changed.
         self.writer.post_until_stored(move |connection| {
             let Some(row) = row.get() else { return Ok(()) };
             close(connection, row.answer, Status::Interrupted, None, None)

@@ -60,7 +60,6 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
@@ -142,7 +141,7 @@ impl Transcript {
         private: PrivateText,
         now: Timestamp,
     ) -> Result<Self, TranscriptError> {
-        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.busy_timeout(writer::BUSY_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;

@@ -137,8 +137,9 @@ impl Transcript {
 
     /// Writes what a turn leaves, in one transaction. The result of a complete answer arrives once
     /// its text is on disk; for anything else there is none to wait for, and failures are logged.
-    /// Without room it is an error, and the writer repeats the write until there is. Once the conversation, or a
-    /// document of the request, was deleted, nothing is written but that the answer has ended.
+    /// A failure that may pass, such as one without room, is an error, and the writer repeats the write until it
+    /// succeeds. Once the conversation, or a document of the request, was deleted, nothing is written but that the
+    /// answer has ended.
     pub fn end_turn(&self, end: TurnEnd) -> Option<Pending<()>> {
         let writer = self.writer_for(end.is_private);
         let is_complete = end.answer.as_ref().is_some_and(ClosedAnswer::is_complete);

@@ -3,22 +3,27 @@
 //! - When the result of a write arrives, the change is on disk.
 //! - Callers on an async runtime are never blocked by the disk.
 //! - A write whose caller is gone runs; a read whose caller is gone is skipped.
-//! - The end of an answer for which the disk has no room is written again before each later job: a prompt
-//!   that is made once there is room has the whole answer.
+//! - The end of an answer that cannot be written now, because the disk has no room or fails or another program writes
+//!   to the database, is written again before each later job: a prompt that is made once it can be written has the
+//!   whole answer.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use hob_runtime::fault;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::TranscriptError;
 
-/// Ends of answers that wait for room; further ones are lost.
+/// Ends of answers that wait until they can be written; further ones are lost.
 const MAX_UNWRITTEN: usize = 64;
+
+/// How long a job waits for another program that writes to the database.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Job = Box<dyn FnOnce(&mut Database) + Send>;
 type Unwritten = Box<dyn FnMut(&mut Connection) -> Result<(), TranscriptError> + Send>;
@@ -106,7 +111,7 @@ impl Writer {
         });
     }
 
-    /// Queues a write that is repeated before each later job while there is no room for it. Its caller gets
+    /// Queues a write that is repeated before each later job while it fails for a reason that may pass. Its caller gets
     /// the first result.
     pub fn write_until_stored(
         &self,
@@ -116,7 +121,7 @@ impl Writer {
         self.send(Box::new(move |database: &mut Database| {
             database.write_again();
             let done = database.run(&mut job);
-            if is_disk_full(&done) && database.unwritten.len() < MAX_UNWRITTEN {
+            if may_succeed_later(&done) && database.unwritten.len() < MAX_UNWRITTEN {
                 database.unwritten.push_back(Box::new(job));
             }
             let _ = answer.send(done); // An error: the caller is gone.
@@ -124,8 +129,8 @@ impl Writer {
         Pending(result)
     }
 
-    /// Runs `job` without a caller, and again while the disk has no room. Its first failure is logged; a repetition
-    /// that finds no room is not.
+    /// Runs `job` without a caller, and again while it fails for a reason that may pass. Its first failure is logged;
+    /// that of a repetition is not.
     pub fn post_until_stored(
         &self,
         mut job: impl FnMut(&mut Connection) -> Result<(), TranscriptError> + Send + 'static,
@@ -185,23 +190,47 @@ impl Database {
         job(connection).map_err(|error| error.in_database(connection))
     }
 
-    /// Writes the ends of answers that found no room. Ends at the first one for which there is still none.
+    /// Writes the ends of answers that could not be written. Ends at the first one that still cannot. Waits for no
+    /// other program: the job behind it does.
     fn write_again(&mut self) {
+        if self.unwritten.is_empty() {
+            return;
+        }
+        self.wait_for_others(Duration::ZERO);
         while let Some(mut job) = self.unwritten.pop_front() {
             let done = self.run(&mut job);
-            if is_disk_full(&done) {
+            if may_succeed_later(&done) {
                 self.unwritten.push_front(job);
-                return;
+                break;
             }
             if let Err(error) = done {
                 tracing::error!(%error, "the end of an answer is lost");
             }
         }
+        self.wait_for_others(BUSY_TIMEOUT);
+    }
+
+    fn wait_for_others(&self, time: Duration) {
+        self.connection.busy_timeout(time).expect("SQLite takes a limit");
     }
 }
 
-fn is_disk_full(done: &Result<(), TranscriptError>) -> bool {
-    matches!(done, Err(TranscriptError::DiskFull { .. }))
+/// Whether a write has failed for a reason that may pass: the disk has no room, fails or is mounted read-only, or another
+/// program writes to the database.
+fn may_succeed_later(done: &Result<(), TranscriptError>) -> bool {
+    match done {
+        Err(TranscriptError::DiskFull { .. }) => true,
+        Err(TranscriptError::Sql(error)) => matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::SystemIoFailure
+            )
+        ),
+        _ => false,
+    }
 }
 
 /// Where a test fills the disk, SQLite finds no room for a further page of the database.
@@ -271,6 +300,34 @@ mod tests {
         free.send(()).unwrap();
         read.done().await.unwrap();
         assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["written", "read"]);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_an_answer_is_written_once_another_program_has_ended_its_transaction() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("texts.sqlite");
+        let connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "journal_mode", "wal").unwrap();
+        connection.execute_batch("CREATE TABLE texts (text TEXT)").unwrap();
+        connection.busy_timeout(Duration::ZERO).unwrap();
+        let writer = Writer::start(connection);
+        let count = || {
+            writer.read(|connection| {
+                let sql = "SELECT count(*) FROM texts";
+                Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?)
+            })
+        };
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut end = writer.write_until_stored(|connection| {
+            connection.execute("INSERT INTO texts VALUES ('end')", [])?;
+            Ok(())
+        });
+        end.done().await.unwrap_err();
+        assert_eq!(count().done().await.unwrap(), 0);
+        other.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(count().done().await.unwrap(), 1);
+        assert_eq!(count().done().await.unwrap(), 1, "it is written once");
     }
 
     #[tokio::test]
