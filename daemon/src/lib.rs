@@ -11,7 +11,7 @@
 //!   (agents that generate here).
 //! - Loops: [`warm`] (prefixes), [`watch`] (changed files).
 //! - Shared by all: [`explain`] (why tokens were computed again), [`metrics`], [`crashes`], [`auth`], [`error`],
-//!   [`clock`], [`children`] and their `limits`, `blocking`, `json_file`, `private_dir`, [`utf16`].
+//!   [`clock`], [`children`] and their `limits`, `blocking`, `uncancelled`, `json_file`, `private_dir`, [`utf16`].
 
 pub mod adapters;
 pub mod auth;
@@ -40,6 +40,7 @@ pub mod shared;
 pub mod speech;
 pub mod startup;
 pub mod storage;
+mod uncancelled;
 pub mod upstream;
 pub mod utf16;
 pub mod warm;

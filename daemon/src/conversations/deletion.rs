@@ -2,6 +2,8 @@
 //!
 //! - A deletion begins before anything is deleted: from then on no turn of the conversation writes.
 //! - The shared tier comes first, then the KV, then the text.
+//! - A deletion that has begun runs to its end, also where its client disconnects: one that stopped at the text would
+//!   leave it in the list.
 
 use std::slice;
 
@@ -13,6 +15,7 @@ use super::Conversations;
 use super::sharing::Unshared;
 use super::transcript::Deletion;
 use crate::error::ApiError;
+use crate::uncancelled::uncancelled;
 use crate::wire::document::document_key;
 
 impl Conversations {
@@ -23,6 +26,11 @@ impl Conversations {
     /// When the database cannot be written, a file of the KV cannot be removed, the shared tier does not
     /// answer, or the engine has stopped.
     pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
+        let (conversations, id) = (self.clone(), id.clone());
+        uncancelled(async move { conversations.delete_everywhere(&id).await }).await
+    }
+
+    async fn delete_everywhere(&self, id: &ConversationId) -> Result<bool, ApiError> {
         let _deletion = self.transcript.begin_deletion(id);
         let unshared = self.unshare(slice::from_ref(id)).await?;
         // First the KV, which nothing would refer to without the text: if the process dies in

@@ -27,6 +27,7 @@ use crate::conversations::Conversations;
 use crate::conversations::transcript::{DocumentHome, StoredDocument};
 use crate::error::ApiError;
 use crate::models::Models;
+use crate::uncancelled::uncancelled;
 use crate::wire::document::{DocumentId, document_key};
 
 #[derive(Clone)]
@@ -84,12 +85,18 @@ impl Documents {
     }
 
     /// Removes a document: its text, its KV, and the KV of the conversations about it. Running answers
-    /// of these end. Both are durably gone afterwards.
+    /// of these end. Both are durably gone afterwards. A removal that has begun runs to its end, also where its client
+    /// disconnects.
     ///
     /// # Errors
     /// When it is not stored, the database cannot be written, a file cannot be removed, or the shared tier
     /// does not answer.
     pub async fn remove(&self, id: &DocumentId) -> Result<(), ApiError> {
+        let (documents, id) = (self.clone(), id.clone());
+        uncancelled(async move { documents.remove_everywhere(&id).await }).await
+    }
+
+    async fn remove_everywhere(&self, id: &DocumentId) -> Result<(), ApiError> {
         let key = document_key(&self.stored(id, true).await?.text);
         let transcript = &self.conversations.transcript;
         // From here on no turn of a request that names it begins, and none that has begun is submitted.

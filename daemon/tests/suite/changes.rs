@@ -108,6 +108,14 @@ fn a_trashed_conversation_is_hidden_but_not_deleted() {
 }
 
 #[test]
+fn a_deletion_goes_on_when_its_client_disconnects() {
+    let world = World::new();
+    say(&world, "a", "Hello", json!({"append": true}));
+    world.begin_to_delete("a");
+    world.until("the text is gone", |world| world.get("/v1/conversations/a").status == 404);
+}
+
+#[test]
 fn a_conversation_is_deleted_with_its_kv_after_an_hour_in_the_trash() {
     let world = World::new();
     for name in ["a", "b"] {

@@ -1,8 +1,11 @@
 //! A daemon in the test process, and requests to it.
 
+use std::future::poll_fn;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use hob_daemon::clock::ProcessTime;
@@ -176,6 +179,19 @@ impl World {
 
     pub fn profiles(&self) -> Vec<ProfileStatus> {
         self.runtime.block_on(self.parts.profiles.list())
+    }
+
+    /// Begins to delete a conversation, for a client that disconnects at once.
+    pub fn begin_to_delete(&self, id: &str) {
+        let id = ConversationId::new(id).unwrap();
+        self.runtime.block_on(async {
+            let mut deleting = pin!(self.parts.conversations.delete(&id));
+            poll_fn(|context| {
+                let _ = deleting.as_mut().poll(context); // `Pending`: it waits for the disk.
+                Poll::Ready(())
+            })
+            .await;
+        });
     }
 
     /// Deletes the conversations whose time in the trash has run out at `moment`.
