@@ -55,9 +55,14 @@ impl Conversations {
         self.delete_unsent_documents(now).await.and(emptied)
     }
 
+    /// While a turn of the conversation runs, which restores it, nothing. The list of the trash may be minutes old: each
+    /// deletion waits for the shared tier.
     async fn delete_trashed(&self, trashed: &Trashed) -> Result<(), ApiError> {
         let id = &trashed.conversation;
-        let _deletion = self.transcript.begin_deletion(id);
+        let Some(_deletion) = self.transcript.begin_deletion_if_idle(id) else { return Ok(()) };
+        if !self.transcript.is_still_trashed(trashed).done().await? {
+            return Ok(());
+        }
         let _unshared = self.unshare(slice::from_ref(id)).await?;
         // A conversation that is restored at this moment loses its KV, which costs time.
         let _documents = self.delete_kv_of_documents(id).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hob_daemon::clock::wall_clock;
-use hob_slots::AdjustedTime;
+use hob_slots::{AdjustedTime, ConversationId};
 use serde_json::{Value, json};
 
 use crate::common::{World, user};
@@ -105,6 +105,23 @@ fn a_trashed_conversation_is_hidden_but_not_deleted() {
     change(&world, "a", json!({"trashed": true}));
     say(&world, "a", "More", json!({"append": true}));
     assert_eq!(listed(&world, "/v1/conversations"), ["a", "b"]);
+}
+
+#[test]
+fn a_turn_that_has_begun_keeps_its_conversation_when_the_trash_is_emptied() {
+    let world = World::new();
+    say(&world, "a", "Hello", json!({"append": true}));
+    change(&world, "a", json!({"trashed": true}));
+    let later = AdjustedTime::from(wall_clock()().after(Duration::from_secs(3660)));
+    // It has neither restored the conversation nor reached the engine.
+    let id = ConversationId::new("a").unwrap();
+    let turn = world.parts.conversations.transcript.ticket(&id).unwrap();
+    world.empty_trash(&later);
+    turn.check().unwrap();
+    assert_eq!(listed(&world, "/v1/conversations?trashed=true"), ["a"]);
+    drop(turn);
+    world.empty_trash(&later);
+    assert_eq!(world.get("/v1/conversations/a").status, 404);
 }
 
 #[test]

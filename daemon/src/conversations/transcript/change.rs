@@ -128,13 +128,22 @@ pub fn delete_trashed(
     trashed: &Trashed,
     elsewhere: &BTreeSet<DocumentId>,
 ) -> Result<bool, TranscriptError> {
-    let Trashed { conversation, since } = trashed;
-    let still: Option<i64> = connection
-        .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND trashed_at = ?2")?
-        .query_row((conversation.as_str(), millis(*since)), |row| row.get(0))
-        .optional()?;
     // Only this thread changes the database: the row is the same in the next statement.
-    if still.is_none() { Ok(false) } else { delete(connection, conversation, elsewhere) }
+    if is_still_trashed(connection, trashed)? {
+        delete(connection, &trashed.conversation, elsewhere)
+    } else {
+        Ok(false)
+    }
+}
+
+/// Whether the conversation was not restored since.
+pub fn is_still_trashed(
+    connection: &Connection,
+    trashed: &Trashed,
+) -> Result<bool, TranscriptError> {
+    let mut select = connection
+        .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND trashed_at = ?2")?;
+    Ok(select.exists((trashed.conversation.as_str(), millis(trashed.since)))?)
 }
 
 /// Deletes a conversation with every branch; `false` if the id is unknown. `elsewhere`: documents that the other

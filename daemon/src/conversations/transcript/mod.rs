@@ -333,6 +333,12 @@ impl Transcript {
         self.read_both(|connection| change::trash(connection))
     }
 
+    /// Whether the conversation was not restored since.
+    pub fn is_still_trashed(&self, trashed: &Trashed) -> Pending<bool> {
+        let (writer, trashed) = (self.writer_of(&trashed.conversation), trashed.clone());
+        writer.read(move |connection| change::is_still_trashed(connection, &trashed))
+    }
+
     /// Deletes a conversation unless it was restored meanwhile.
     pub fn delete_trashed(&self, trashed: &Trashed) -> Pending<bool> {
         let is_private = self.is_private(&trashed.conversation);
