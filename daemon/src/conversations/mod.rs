@@ -35,8 +35,8 @@ pub use location::KvLocation;
 use pdf_texts::PdfTexts;
 use sharing::Sharing;
 use transcript::{
-    Change, ConversationText, Fork, Hit, Listing, Moved, RecentTurn, SavedExplanation, SearchQuery,
-    Snippet, Summary, Transcript, TranscriptError, TurnTicket,
+    Change, ConversationText, Fork, Hit, Listing, Moved, Pending, RecentTurn, SavedExplanation,
+    SearchQuery, Snippet, Summary, Transcript, TranscriptError, TurnTicket,
 };
 
 #[derive(Clone)]
@@ -183,9 +183,7 @@ impl Conversations {
     ) -> Result<Vec<i64>, ApiError> {
         self.catch_up_text(id).await; // The messages stand behind another daemon's.
         let transcript = self.transcript.of_turn(Some(ticket));
-        let added = transcript.add_messages(id, messages, self.now()).done().await;
-        self.republish(id);
-        added.map_err(of_message)
+        self.published(id, transcript.add_messages(id, messages, self.now())).await
     }
 
     /// Gives a message another text, as a sibling. Returns its id.
@@ -198,9 +196,7 @@ impl Conversations {
         message: i64,
         text: String,
     ) -> Result<i64, ApiError> {
-        let edited = self.transcript.edit_message(id, message, text, self.now()).done().await;
-        self.republish(id);
-        edited.map_err(of_message)
+        self.published(id, self.transcript.edit_message(id, message, text, self.now())).await
     }
 
     /// Pins a message, or takes its pin away: from the next turn on.
@@ -214,9 +210,7 @@ impl Conversations {
         pinned: bool,
     ) -> Result<(), ApiError> {
         self.catch_up_text(id).await; // What is published has the newest messages.
-        let changed = self.transcript.pin_message(id, message, pinned).done().await;
-        self.republish(id);
-        changed.map_err(of_message)
+        self.published(id, self.transcript.pin_message(id, message, pinned)).await
     }
 
     /// Deletes a message and what follows it. [`Self::restore_message`] brings them back within an
@@ -229,9 +223,7 @@ impl Conversations {
         id: &ConversationId,
         message: i64,
     ) -> Result<Moved, ApiError> {
-        let deleted = self.transcript.delete_message(id, message, self.now()).done().await;
-        self.republish(id);
-        deleted.map_err(of_message)
+        self.published(id, self.transcript.delete_message(id, message, self.now())).await
     }
 
     /// # Errors
@@ -241,9 +233,7 @@ impl Conversations {
         id: &ConversationId,
         message: i64,
     ) -> Result<Moved, ApiError> {
-        let restored = self.transcript.restore_message(id, message).done().await;
-        self.republish(id);
-        restored.map_err(of_message)
+        self.published(id, self.transcript.restore_message(id, message)).await
     }
 
     /// Copies the beginning of a conversation. The copy finds its KV by the same tokens.
@@ -265,6 +255,17 @@ impl Conversations {
         if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
             sharing.catch_up_text(id).await;
         }
+    }
+
+    /// Waits for a change of messages that is queued, and lets the shared tier have it: also where the client disconnects
+    /// during the wait, because what is published is read behind the change.
+    async fn published<T>(
+        &self,
+        id: &ConversationId,
+        mut change: Pending<T>,
+    ) -> Result<T, ApiError> {
+        self.republish(id);
+        change.done().await.map_err(of_message)
     }
 
     /// Lets the shared tier have the text as it is now; that of a private conversation never.
