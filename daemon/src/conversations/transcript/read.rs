@@ -107,8 +107,10 @@ impl Status {
     }
 }
 
+/// The columns of a [`Summary`]. Instructions are not among them: they may be as long as a system prompt, and a list may
+/// have ten thousand conversations.
 const SUMMARY: &str = "SELECT id, title, created_at, updated_at, message_count, pinned, trashed_at,
-    head, (SELECT application_id FROM pragma_application_id), instructions FROM conversations";
+    (SELECT application_id FROM pragma_application_id)";
 
 /// Which conversations a list or a search has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,10 +121,16 @@ pub enum Listing {
 }
 
 pub fn list(connection: &Connection, listing: Listing) -> Result<Vec<Summary>, TranscriptError> {
-    let sql = format!("{SUMMARY} WHERE (trashed_at IS NOT NULL) = ?1 ORDER BY updated_at DESC, id");
-    let mut select = connection.prepare_cached(&sql)?;
+    let mut select = connection.prepare_cached(&list_sql())?;
     let rows = select.query_map([listing == Listing::Trash], summary)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn list_sql() -> String {
+    format!(
+        "{SUMMARY} FROM conversations
+         WHERE (trashed_at IS NOT NULL) = ?1 ORDER BY updated_at DESC, id"
+    )
 }
 
 pub fn exists(
@@ -137,10 +145,10 @@ pub fn get(
     connection: &Connection,
     conversation: &ConversationId,
 ) -> Result<Option<ConversationText>, TranscriptError> {
-    let sql = format!("{SUMMARY} WHERE id = ?1");
+    let sql = format!("{SUMMARY}, head, instructions FROM conversations WHERE id = ?1");
     let found = connection
         .prepare_cached(&sql)?
-        .query_row([conversation.as_str()], |row| Ok((summary(row)?, row.get(7)?, row.get(9)?)))
+        .query_row([conversation.as_str()], |row| Ok((summary(row)?, row.get(8)?, row.get(9)?)))
         .optional()?;
     let Some((summary, head, instructions)) = found else { return Ok(None) };
     let mut select = connection.prepare_cached(
@@ -187,7 +195,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
         messages: row.get(4)?,
         pinned: row.get(5)?,
         trashed_at: row.get(6)?,
-        private: row.get(8)?,
+        private: row.get(7)?,
     })
 }
 
@@ -264,4 +272,26 @@ pub fn check_idle(
     )?;
     let is_idle = !streaming.exists([conversation.as_str()])?;
     if is_idle { Ok(()) } else { Err(TranscriptError::Answering) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversations::transcript::schema;
+
+    #[test]
+    fn a_list_of_conversations_reads_no_instructions() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection).unwrap();
+        let read_columns = |sql: &str| {
+            let select = connection.prepare(sql).unwrap();
+            select.column_names().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+        };
+        let listed = read_columns(&list_sql());
+        assert_eq!(listed.len(), 8, "{listed:?}");
+        assert!(
+            !listed.iter().any(|name| name == "instructions" || name == "sampling"),
+            "{listed:?}"
+        );
+    }
 }
