@@ -168,8 +168,9 @@ impl Source for Reading {
                     return Some(error.to_json());
                 }
                 None => {
-                    self.has_ended = true;
+                    // This wait may be cancelled and repeated.
                     until_ready(&self.documents, &self.id, self.profile.as_deref()).await;
+                    self.has_ended = true;
                     return Some(self.object("document.ready", self.answer.hob()));
                 }
             }
