@@ -12,6 +12,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ use super::prewarm::without_question;
 use super::progress::Report;
 use super::request::ResolvedRequest;
 use crate::blocking::compute;
-use crate::conversations::transcript::{Branch, Continuation, Window};
+use crate::conversations::transcript::{Branch, Continuation, Pending, Window};
 use crate::error::{ApiError, ErrorKind};
 use crate::prompt::{DocumentTexts, Extent};
 use crate::wire::fields::Fields;
@@ -60,9 +61,18 @@ pub struct Shortening {
     /// The messages of `old` before this index are summarised.
     done: usize,
     summary: Option<String>,
-    writing: Option<(Answer, usize)>,
+    writing: Option<Writing>,
+    saving: Option<Pending<()>>,
     summarises: bool,
     has_ended: bool,
+}
+
+/// The summary of as many further messages as fit.
+enum Writing {
+    /// It goes on when the wait for it is cancelled: a long text takes longer than one.
+    Begins(BoxFuture<'static, Result<(Answer, usize), ApiError>>),
+    /// With where the messages end.
+    Runs(Box<Answer>, usize),
 }
 
 pub enum ShorteningEvent {
@@ -126,6 +136,7 @@ impl Chat {
             done: 0,
             summary: None,
             writing: None,
+            saving: None,
             summarises,
             has_ended: false,
         })
@@ -175,9 +186,17 @@ impl Shortening {
 
     async fn try_next(&mut self) -> Result<ShorteningEvent, ApiError> {
         while self.summarises && self.done < self.old.len() {
-            let Some((answer, end)) = &mut self.writing else {
-                self.writing = Some(self.write_next().await?);
-                continue;
+            let (answer, end) = match &mut self.writing {
+                None => {
+                    self.writing = Some(Writing::Begins(self.write_next()));
+                    continue;
+                }
+                Some(Writing::Begins(beginning)) => {
+                    let (answer, end) = beginning.await?;
+                    self.writing = Some(Writing::Runs(Box::new(answer), end));
+                    continue;
+                }
+                Some(Writing::Runs(answer, end)) => (answer, *end),
             };
             match answer.next().await.transpose()? {
                 Some(Piece::Progress(report)) => return Ok(ShorteningEvent::Progress(report)),
@@ -187,15 +206,17 @@ impl Shortening {
                 Some(_) => {}
                 None => {
                     self.summary = Some(summary_of(answer)?);
-                    self.done = *end;
+                    self.done = end;
                     self.writing = None;
                 }
             }
         }
-        let Self { chat, id, start, continuation, summary, .. } = self;
-        continuation.replace_summary(summary.clone());
-        let transcript = &chat.shared.options.transcript;
-        transcript.shorten(id, continuation.clone()).done().await?;
+        let Self { chat, id, start, continuation, summary, saving, .. } = self;
+        let saving = saving.get_or_insert_with(|| {
+            continuation.replace_summary(summary.clone());
+            chat.shared.options.transcript.shorten(id, continuation.clone())
+        });
+        saving.done().await?;
         Ok(ShorteningEvent::Done(Shortened {
             start: *start,
             left_out: continuation.left_out,
@@ -204,7 +225,7 @@ impl Shortening {
     }
 
     /// Begins the summary of as many further messages as fit. Returns where they end.
-    async fn write_next(&self) -> Result<(Answer, usize), ApiError> {
+    fn write_next(&self) -> BoxFuture<'static, Result<(Answer, usize), ApiError>> {
         let (chat, old) = (self.chat.clone(), self.old.clone());
         let (front, from, documents) = (self.front(), self.done, self.documents.clone());
         let mut body = json!({
@@ -218,7 +239,8 @@ impl Shortening {
         if let Some(profile) = &self.profile {
             body["hob"]["profile"] = profile.clone();
         }
-        let (body, end) = compute(move || {
+        let answering = chat.clone();
+        let piece = compute(move || {
             let with = |piece: Range<usize>| {
                 let question = [Message::plain(Role::User, REQUEST)];
                 [&front, &old[piece], &question].concat()
@@ -237,10 +259,12 @@ impl Shortening {
             let ends: Vec<usize> = (from + 1..=old.len()).filter(is_end).collect();
             let end = last_that_fits(&ends, fits)?;
             Ok::<_, ApiError>((with_messages(&body, &with(from..end)), end))
+        });
+        Box::pin(async move {
+            let (body, end) = piece.await?;
+            let (_, answer) = answering.answer(&body, &Session::default()).await?;
+            Ok((answer, end))
         })
-        .await?;
-        let (_, answer) = Box::pin(self.chat.answer(&body, &Session::default())).await?;
-        Ok((answer, end))
     }
 
     /// The instructions, and the summary of the pieces so far: one system message.

@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use hob_testkit::{Hobd, Launch, wait};
 use serde_json::{Value, json};
 
+use crate::common::Plan;
+
 const CTX: u64 = 640;
 
 fn launch(directory: &Path) -> Launch {
@@ -322,10 +324,8 @@ fn items_wait_while_the_conversation_is_shortened() {
     assert_eq!(messages(&hobd).len(), count + 1);
 }
 
-#[test]
-fn more_text_than_the_context_holds_is_summarised_piece_by_piece() {
-    let directory = tempfile::tempdir().unwrap();
-    let hobd = start(directory.path());
+/// The conversation `c`, which has more text than the context holds.
+fn long_document() -> Value {
     let message = |id: i64| {
         let role = if id % 2 == 1 { "user" } else { "assistant" };
         let content = format!("number {id} {}", "word ".repeat(20));
@@ -333,16 +333,36 @@ fn more_text_than_the_context_holds_is_summarised_piece_by_piece() {
             "status": "complete", "message": {"role": role, "content": content}})
     };
     let all: Vec<Value> = (1..=20).map(message).collect();
-    hobd.client.post(
-        "/v1/conversations/import",
-        &json!({"format": "hob conversation", "version": 1, "id": "c", "messages": all}),
-    );
+    json!({"format": "hob conversation", "version": 1, "id": "c", "messages": all})
+}
+
+#[test]
+fn more_text_than_the_context_holds_is_summarised_piece_by_piece() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    hobd.client.post("/v1/conversations/import", &long_document());
     assert!(context(&hobd, "c")["tokens"].as_u64().unwrap() > 2 * CTX);
     let events = shorten(&hobd, &json!({}));
     let result = &events.last().unwrap()["result"];
     assert!(result["summary"].is_string(), "{events:?}");
     let used = context(&hobd, "c");
     assert!(used["tokens"].as_u64().unwrap() < CTX * 3 / 4, "{used}");
+}
+
+#[test]
+fn a_summary_goes_on_behind_a_wait_that_is_cancelled() {
+    let plan = Plan::new().slots(1).context_tokens(CTX as usize).without_eviction();
+    let world = plan.start();
+    world.import("application/json", long_document().to_string());
+    let shortened = world.shorten("c");
+    assert!(shortened.summary.is_some() && shortened.left_out > 0, "{shortened:?}");
+    let conversation = world.get("/v1/conversations/c").json();
+    let messages = conversation["messages"].as_array().unwrap();
+    let start = messages.iter().find(|message| message["starts_prompt"] == true).unwrap();
+    assert_eq!(
+        (&start["id"], &start["summary"]),
+        (&json!(shortened.start), &json!(shortened.summary))
+    );
 }
 
 #[test]

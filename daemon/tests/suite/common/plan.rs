@@ -101,6 +101,12 @@ impl Plan {
         self
     }
 
+    /// A conversation stays whole in the cells.
+    pub fn without_eviction(mut self) -> Self {
+        self.options.away = None;
+        self
+    }
+
     /// Host memory for parked KV.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.options.memory_budget_bytes = bytes;

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use hob_daemon::chat::shorten::{Shortened, ShorteningEvent};
 use hob_daemon::clock::ProcessTime;
 use hob_daemon::http::serve::serve;
 use hob_daemon::parts::Parts;
@@ -192,6 +193,27 @@ impl World {
             })
             .await;
         });
+    }
+
+    /// Shortens a conversation. Each wait for an event is cancelled at once.
+    pub fn shorten(&self, id: &str) -> Shortened {
+        let id = ConversationId::new(id).unwrap();
+        let shortened = async {
+            let mut shortening = self.parts.chat.shorten(id, json!({})).await.unwrap();
+            loop {
+                let polled = {
+                    let mut next = pin!(shortening.next());
+                    poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await
+                };
+                match polled {
+                    Poll::Ready(Some(Ok(ShorteningEvent::Done(done)))) => break done,
+                    Poll::Ready(event) => drop(event.unwrap().unwrap()),
+                    Poll::Pending => tokio::time::sleep(Duration::from_millis(1)).await,
+                }
+            }
+        };
+        let ended = async { tokio::time::timeout(wait::PATIENCE, shortened).await };
+        self.runtime.block_on(ended).expect("it goes on")
     }
 
     /// Deletes the conversations whose time in the trash has run out at `moment`.
