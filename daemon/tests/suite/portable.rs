@@ -132,6 +132,25 @@ fn a_file_of_many_equal_messages_is_taken_in_and_known_again() {
 }
 
 #[test]
+fn a_conversation_that_was_imported_under_another_name_is_known_again() {
+    let world = World::new();
+    let import = |text: &str| {
+        let message = json!({"id": 1, "message": {"role": "user", "content": text}});
+        let file = json!({"format": "hob conversation", "id": "c", "messages": [message]});
+        let imported = world.import(JSON, file.to_string()).json();
+        (imported["id"].as_str().unwrap().to_owned(), imported["was_here"].as_bool().unwrap())
+    };
+    for (text, id) in [("One", "c"), ("Two", "c-2"), ("Three", "c-3")] {
+        assert_eq!(import(text), (id.to_owned(), false));
+    }
+    world.call("PATCH", "/v1/conversations/c-2").json(&json!({"trashed": true})).send();
+    for (text, id) in [("Three", "c-3"), ("Two", "c-2"), ("One", "c")] {
+        assert_eq!(import(text), (id.to_owned(), true));
+    }
+    assert_eq!(world.get("/v1/conversations").json()["data"].as_array().unwrap().len(), 3);
+}
+
+#[test]
 fn an_import_takes_a_conversation_out_of_the_trash() {
     let world = World::new();
     talk(&world, "locker");

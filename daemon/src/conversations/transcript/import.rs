@@ -1,11 +1,13 @@
 //! Imports a conversation from elsewhere.
 //!
 //! - No saved conversation is changed: an id that is in use gets a number appended.
-//! - A conversation whose messages are all here already is not imported a second time.
+//! - A conversation whose messages are all here already, under its id or one with a number, is not imported a second
+//!   time.
 //! - [`merge`] is for the same conversation, grown elsewhere: it gets the messages that it lacks, and loses
 //!   none.
 
 use std::collections::HashMap;
+use std::iter;
 
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, params};
@@ -18,6 +20,10 @@ use super::tree::{millis, set_head};
 use super::{ConversationExport, DocumentHome, Node, TranscriptError, library};
 use crate::wire::label::Label;
 use crate::wire::message::Message;
+
+/// With so many conversations of one name, an export is compared: a file of more, all different, would take time of
+/// their number squared.
+const MAX_COMPARED: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedConversation {
@@ -35,14 +41,20 @@ pub fn import(
     now: Timestamp,
 ) -> Result<ImportedConversation, TranscriptError> {
     let transaction = connection.transaction()?;
-    if exists(&transaction, wanted)? && holds(&transaction, wanted, &export.messages)? {
-        // Importing a conversation from the trash restores it.
-        transaction.execute(
-            "UPDATE conversations SET trashed_at = NULL WHERE id = ?1",
-            [wanted.as_str()],
-        )?;
-        transaction.commit()?;
-        return Ok(ImportedConversation { id: wanted.clone(), was_here: true });
+    for id in names(wanted).take(MAX_COMPARED) {
+        let is_here = exists(&transaction, &id)?;
+        if is_here && holds(&transaction, &id, &export.messages)? {
+            // Importing a conversation from the trash restores it.
+            transaction.execute(
+                "UPDATE conversations SET trashed_at = NULL WHERE id = ?1",
+                [id.as_str()],
+            )?;
+            transaction.commit()?;
+            return Ok(ImportedConversation { id, was_here: true });
+        }
+        if !is_here && !is_private(&id) {
+            break;
+        }
     }
     for stored in &export.documents {
         library::put(&transaction, stored, DocumentHome::Chat, now)?;
@@ -272,16 +284,24 @@ pub(super) fn unused_id(
     wanted: &ConversationId,
     is_private: impl Fn(&ConversationId) -> bool,
 ) -> Result<ConversationId, TranscriptError> {
-    let mut id = wanted.clone();
-    let mut number = 2u64;
-    while is_private(&id) || exists(connection, &id)? {
+    let mut ids = names(wanted);
+    loop {
+        let id = ids.next().expect("numbers do not end");
+        if !is_private(&id) && !exists(connection, &id)? {
+            return Ok(id);
+        }
+    }
+}
+
+/// The id, then with each number from two appended.
+fn names(wanted: &ConversationId) -> impl Iterator<Item = ConversationId> {
+    let numbered = move |number: u64| {
         let suffix = format!("-{number}");
         let mut stem = wanted.as_str();
         while stem.len() + suffix.len() > ConversationId::MAX_BYTES {
             stem = &stem[..stem.char_indices().next_back().map_or(0, |(at, _)| at)];
         }
-        id = ConversationId::new(&format!("{stem}{suffix}")).expect("as valid as the id before");
-        number += 1;
-    }
-    Ok(id)
+        ConversationId::new(&format!("{stem}{suffix}")).expect("as valid as the id before")
+    };
+    iter::once(wanted.clone()).chain((2..).map(numbered))
 }
