@@ -108,11 +108,13 @@ pub async fn events(
     State(storage): State<Storage>,
     State(conversations): State<Conversations>,
 ) -> Response {
-    sse::stream(Maps { watch: storage.watch_cells(), conversations })
+    sse::stream(Maps { watch: storage.watch_cells(), unsent: None, conversations })
 }
 
 struct Maps {
     watch: CellWatch,
+    /// The map whose titles are read: a wait for them that is cancelled does not lose it.
+    unsent: Option<CacheMap>,
     conversations: Conversations,
 }
 
@@ -120,7 +122,11 @@ impl sse::Source for Maps {
     type Object = String;
 
     async fn next(&mut self) -> Option<String> {
-        let map = NamedMap::of(self.watch.next().await?, &self.conversations).await.ok()?;
+        if self.unsent.is_none() {
+            self.unsent = Some(self.watch.next().await?);
+        }
+        let titles = titles(self.unsent.as_ref()?, &self.conversations).await.ok()?;
+        let map = NamedMap { map: self.unsent.take()?, titles };
         Some(map.to_json(&self.conversations.engine))
     }
 }
@@ -133,10 +139,7 @@ struct NamedMap {
 
 impl NamedMap {
     async fn of(map: CacheMap, conversations: &Conversations) -> Result<Self, ApiError> {
-        let slots = map.slots.iter().filter_map(|slot| slot.conversation.clone());
-        let evicted = map.left.iter().filter_map(|eviction| eviction.conversation.clone());
-        let mut read = conversations.transcript.titles(slots.chain(evicted).collect());
-        let titles = read.done().await?.into_iter().collect();
+        let titles = titles(&map, conversations).await?;
         Ok(Self { map, titles })
     }
 
@@ -153,6 +156,17 @@ impl NamedMap {
         };
         serde_json::to_string(&map).expect("texts and numbers serialize")
     }
+}
+
+/// The titles of the conversations of a map.
+async fn titles(
+    map: &CacheMap,
+    conversations: &Conversations,
+) -> Result<BTreeMap<ConversationId, String>, ApiError> {
+    let slots = map.slots.iter().filter_map(|slot| slot.conversation.clone());
+    let evicted = map.left.iter().filter_map(|eviction| eviction.conversation.clone());
+    let mut read = conversations.transcript.titles(slots.chain(evicted).collect());
+    Ok(read.done().await?.into_iter().collect())
 }
 
 #[derive(Serialize)]
