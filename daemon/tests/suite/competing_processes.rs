@@ -59,7 +59,7 @@ fn two_daemons_and_four_command_lines_share_a_directory_and_prune_no_live_kv() {
                     scope.spawn(move || talk_until(is_over, hobd, speaker, turns));
                 }
                 scope.spawn(|| {
-                    expect_refusals_until(&is_over, directory.path(), hobd.process.id());
+                    expect_refusals_until(is_over, directory.path(), hobd.process.id());
                 });
             });
             // `hobd` is dropped here, which kills it without a shutdown.

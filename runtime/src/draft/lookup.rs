@@ -115,7 +115,9 @@ mod tests {
     fn matched_by(draft: &Draft) -> usize {
         match draft.source {
             Source::Lookup { matched } => matched,
-            Source::Model { .. } => unreachable!("the text's own tokens have it"),
+            Source::Model { .. } | Source::Mtp { .. } => {
+                unreachable!("the text's own tokens have it")
+            }
         }
     }
 
