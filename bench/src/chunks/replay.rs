@@ -1,12 +1,14 @@
 //! The compactions of recorded sessions of an agent: how soon the first answer begins after one.
 //!
 //! - Lengths are the trace's, each block of 64 tokens as [`Options::block_tokens`]. It has no text.
-//! - What is assumed: of what the request adds, [`SUMMARY`] tokens are new (a summary), and so is what it adds
-//!   beyond what was dropped. The rest is the end of what was dropped.
+//! - What is assumed: of what the request adds, [`SUMMARY`] tokens are new (a summary). The rest is the end of what was
+//!   dropped.
+//! - A rewritten prompt that is longer than before is no compaction. With [`Options::rewritten`] these are measured too:
+//!   what is added beyond what was dropped is new. They have no bar, because new text is computed whatever moves.
 //! - The 99th percentile is that of all compactions: those that take longest by [`cost`] are measured. The median is
 //!   that of a sample of [`Options::compactions`] in equal steps.
-//! - What is new is computed whatever moves, which bounds the percentile: see [`bound`]. The fewer tokens stand for a
-//!   block, the lower the bound, because attention to what is before a token takes a smaller part of its time.
+//! - New text bounds the percentile: see [`bound`]. The fewer tokens stand for a block, the lower the bound, because
+//!   attention to what is before a token takes a smaller part of its time.
 //! - One conversation each: the prompt before, and then the compacted one. Only the latter is measured, and by each
 //!   strategy but the default in a conversation of its own.
 
@@ -23,7 +25,7 @@ use super::pair::{FirstToken, Pair};
 use super::server::Server;
 use super::{COMPACTED_BAR, Options, QUESTION, arms, is_default};
 use crate::bars::is_below;
-use crate::peer::trace::{self, Compaction};
+use crate::peer::trace::{self, Rewrite};
 use crate::turns::Words;
 
 /// Tokens of the trace that a summary has.
@@ -32,7 +34,7 @@ const SUMMARY: usize = 2048;
 /// Tokens of a block of the trace.
 const BLOCK: usize = 64;
 
-/// Compactions that are measured beyond those that take longer than the 99th percentile: [`cost`] is an estimate.
+/// Prompts that are measured beyond those that take longer than the 99th percentile: [`cost`] is an estimate.
 const SPARE: usize = 2;
 
 /// The samples of one arm.
@@ -46,7 +48,8 @@ struct Arm {
 /// Returns the bars that were missed.
 pub fn run(options: &Options) -> Result<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(trace::DEFAULT);
-    let (all, requests) = trace::compactions(&path)?;
+    let (mut all, requests) = trace::rewrites(&path)?;
+    all.retain(|it| options.rewritten || it.is_compaction());
     let beyond = all.len() / 100;
     let CompactionSample { sample, measured } =
         CompactionSample::of(&all, options, beyond + 1 + SPARE);
@@ -58,8 +61,9 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
         replay.measure(number, &all[number], sample.contains(&number))?;
     }
     println!(
-        "First token after a compaction: {} of the {} in {requests} requests of the trace, {} of {BLOCK} tokens each, {}, \
-         {} threads. By an estimate, the p99 is at most {:.1} x sooner where only new text is computed.\n",
+        "First token of {}: {} of the {} in {requests} requests of the trace, {} of {BLOCK} tokens each, {}, {} threads. By \
+         an estimate, the p99 is at most {:.1} x sooner where only new text is computed.\n",
+        if options.rewritten { "a rewritten prompt" } else { "a compacted prompt" },
         measured.len(),
         all.len(),
         options.block_tokens,
@@ -82,13 +86,13 @@ struct CompactionSample {
 
 impl CompactionSample {
     /// `slow`: how many of those that take longest.
-    fn of(all: &[Compaction], options: &Options, slow: usize) -> Self {
+    fn of(all: &[Rewrite], options: &Options, slow: usize) -> Self {
         let step = (all.len() / options.compactions.max(1)).max(1);
         let sample: BTreeSet<usize> =
             (0..all.len()).step_by(step).take(options.compactions).collect();
-        let slowest = |blocks: fn(&Compaction) -> usize| {
+        let slowest = |blocks: fn(&Rewrite) -> usize| {
             let mut order: Vec<usize> = (0..all.len()).collect();
-            let cost_of = |it: &Compaction| cost(it, blocks(it), options.block_tokens);
+            let cost_of = |it: &Rewrite| cost(it, blocks(it), options.block_tokens);
             order.sort_by_key(|&number| Reverse(cost_of(&all[number])));
             order.truncate(slow);
             order
@@ -128,7 +132,7 @@ impl<'o> Replay<'o> {
     }
 
     /// Reads the prompt before the compaction `it`, and measures the one after it by each arm.
-    fn measure(&mut self, number: usize, it: &Compaction, is_sampled: bool) -> Result<()> {
+    fn measure(&mut self, number: usize, it: &Rewrite, is_sampled: bool) -> Result<()> {
         let Self { options, pair, server, words, strategies, exact, moved, served } = self;
         let (dropped, fresh) = (it.before - it.kept, fresh(it));
         let tokens = |blocks: usize| blocks * options.block_tokens;
@@ -175,7 +179,8 @@ impl<'o> Replay<'o> {
         self.exact.print("exact", base, beyond, None);
         let mut missed = Vec::new();
         for ((strategy, repair), arm) in self.strategies.iter().zip(&self.moved) {
-            let bar = is_default(*repair).then_some(COMPACTED_BAR);
+            let has_bar = is_default(*repair) && !self.options.rewritten;
+            let bar = has_bar.then_some(COMPACTED_BAR);
             let sooner = arm.print(strategy, base, beyond, bar);
             if let Some(bar) = bar.filter(|bar| is_below(sooner, *bar)) {
                 missed.push(format!("compactions of the trace: p99 {sooner:.1} x of {bar}"));
@@ -190,20 +195,20 @@ impl<'o> Replay<'o> {
 }
 
 /// Blocks that stand nowhere in the prompt before.
-fn fresh(it: &Compaction) -> usize {
+fn fresh(it: &Rewrite) -> usize {
     it.added.saturating_sub(it.before - it.kept).max(SUMMARY / BLOCK).min(it.added)
 }
 
 /// Grows as the time of computing the first `blocks` of what `it` adds does: a token takes 5 ms, and 1 ms for each 1,000
 /// tokens in front of it (the shape of Qwen2.5-0.5B: 8.4 ms a token of 4,128, 12.2 of 10,432).
-fn cost(it: &Compaction, blocks: usize, block_tokens: usize) -> usize {
+fn cost(it: &Rewrite, blocks: usize, block_tokens: usize) -> usize {
     blocks * (5_000 + (it.kept + blocks / 2) * block_tokens)
 }
 
 /// How many times sooner the 99th percentile is by [`cost`] where all that stands in the prompt before costs nothing.
 /// `beyond`: compactions above that.
-fn bound(all: &[Compaction], block_tokens: usize, beyond: usize) -> f64 {
-    let percentile = |blocks: fn(&Compaction) -> usize| {
+fn bound(all: &[Rewrite], block_tokens: usize, beyond: usize) -> f64 {
+    let percentile = |blocks: fn(&Rewrite) -> usize| {
         let costs = all.iter().map(|it| cost(it, blocks(it), block_tokens));
         let mut costs: Vec<usize> = costs.collect();
         costs.sort_unstable();
@@ -251,18 +256,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_text_alone_keeps_the_percentile_below_its_bar_where_a_block_has_few_tokens() {
+    fn new_text_keeps_longer_prompts_near_the_bar_and_compacted_ones_far_above() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(trace::DEFAULT);
-        let (all, _) = trace::compactions(&path).expect("it is in the repository");
+        let (mut all, _) = trace::rewrites(&path).expect("it is in the repository");
         let bounds = [2, 3, 8, BLOCK].map(|tokens| bound(&all, tokens, all.len() / 100));
         assert!(bounds.is_sorted(), "{bounds:?}");
         assert!(bounds[1] < COMPACTED_BAR && COMPACTED_BAR < bounds[2], "{bounds:?}");
+        all.retain(Rewrite::is_compaction);
+        assert!(bound(&all, 3, all.len() / 100) > 4.0 * COMPACTED_BAR);
     }
 
     #[test]
     fn what_is_not_new_costs_nothing_in_the_bound() {
         // 32 blocks are a summary.
-        let all = [Compaction { before: 1_000, kept: 0, added: 320 }];
+        let all = [Rewrite { before: 1_000, kept: 0, added: 320 }];
         let costs = [320 * (5_000 + 160), 32 * (5_000 + 16)].map(f64::from);
         assert_eq!(bound(&all, 1, 0), costs[0] / costs[1]);
         assert!(bound(&[], 1, 0).is_nan());

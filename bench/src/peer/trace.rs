@@ -3,7 +3,7 @@
 //! - Turn structure and lengths are the trace's; the text is synthetic, see `tables/agent_day`.
 //! - Pure, but for reading the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -58,18 +58,26 @@ pub struct Turn {
     pub pause: f64,
 }
 
-/// A request that goes on with less than its thread's prompt had: the history was compacted. In blocks.
+/// A request that drops the end of its thread's prompt. In blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compaction {
+pub struct Rewrite {
     /// Blocks of the prompt before.
     pub before: usize,
-    /// Blocks of its beginning that stay.
+    /// Blocks of the new prompt's beginning that an earlier prompt of the session began with: exact reuse has them.
     pub kept: usize,
     /// Behind that.
     pub added: usize,
 }
 
-/// A request that drops fewer blocks is no compaction: the last block of most prompts is not full.
+impl Rewrite {
+    /// Whether the history was compacted. A longer prompt has text that none before it had, of which the trace does
+    /// not say what it is.
+    pub fn is_compaction(&self) -> bool {
+        self.kept + self.added <= self.before
+    }
+}
+
+/// A request that drops fewer blocks rewrites nothing: the last block of most prompts is not full.
 const MIN_DROPPED: usize = 2;
 
 /// The first `sessions` of the trace that fit, as one day.
@@ -79,25 +87,30 @@ pub fn day(path: &Path, sessions: usize) -> Result<Vec<Turn>> {
     Ok(turns)
 }
 
-/// The compactions of all sessions, in order, and the number of all requests.
-pub fn compactions(path: &Path) -> Result<(Vec<Compaction>, usize)> {
+/// The rewritten prompts of all sessions, in order, and the number of all requests.
+pub fn rewrites(path: &Path) -> Result<(Vec<Rewrite>, usize)> {
     let lines = lines(path)?;
-    Ok((compactions_of(&lines), lines.len()))
+    Ok((rewrites_of(&lines), lines.len()))
 }
 
-fn compactions_of(lines: &[Line]) -> Vec<Compaction> {
-    let mut compactions = Vec::new();
+fn rewrites_of(lines: &[Line]) -> Vec<Rewrite> {
+    let mut rewrites = Vec::new();
     for session in lines.chunk_by(|a, b| a.s == b.s) {
         let mut threads: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut seen = BTreeSet::new(); // The names of blocks say what is before them, too.
         for line in session {
-            let added = line.add.iter().map(|&(_, count)| count as usize).sum();
-            let before = threads.insert(&line.th, line.keep + added).unwrap_or(0);
-            if before >= line.keep + MIN_DROPPED {
-                compactions.push(Compaction { before, kept: line.keep, added });
+            let added: Vec<u64> =
+                line.add.iter().flat_map(|&(first, count)| first..first + count).collect();
+            let known = added.iter().take_while(|block| seen.contains(*block)).count();
+            let (kept, len) = (line.keep + known, line.keep + added.len());
+            let before = threads.insert(&line.th, len).unwrap_or(0);
+            seen.extend(added);
+            if before >= kept + MIN_DROPPED {
+                rewrites.push(Rewrite { before, kept, added: len - kept });
             }
         }
     }
-    compactions
+    rewrites
 }
 
 fn lines(path: &Path) -> Result<Vec<Line>> {
@@ -192,16 +205,21 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_drops_much_of_its_threads_prompt_is_a_compaction() {
+    fn a_request_that_drops_much_of_its_threads_prompt_rewrites_it() {
         let lines = [
             line("a", 0.0, 0, (0, 400)),
             line("a", 1.0, 399, (400, 9)),
-            line("a", 2.0, 9, (1, 50)),
+            line("a", 2.0, 9, (500, 50)),
+            line("a", 3.0, 9, (9, 391)), // As the first one.
+            line("a", 4.0, 398, (600, 50)),
         ];
-        let found = compactions_of(&lines);
-        assert_eq!(found, [Compaction { before: 408, kept: 9, added: 50 }]);
+        let found = rewrites_of(&lines);
+        let compacted = Rewrite { before: 408, kept: 9, added: 50 };
+        let longer = Rewrite { before: 400, kept: 398, added: 50 };
+        assert_eq!(found, [compacted, longer]);
+        assert!(compacted.is_compaction() && !longer.is_compaction());
         let others = [line("a", 0.0, 0, (0, 400)), line("b", 0.0, 0, (0, 5))];
-        assert_eq!(compactions_of(&others), []);
+        assert_eq!(rewrites_of(&others), []);
     }
 
     #[test]
@@ -217,7 +235,8 @@ mod tests {
         let turns = day(&path, 4).expect("it is in the repository");
         assert_eq!(turns.len(), 67);
         assert!(turns.iter().filter(|turn| turn.pause > 300.0).count() >= 10);
-        let (compactions, requests) = compactions(&path).expect("it is in the repository");
-        assert_eq!((compactions.len(), requests), (202, 7973));
+        let (rewrites, requests) = rewrites(&path).expect("it is in the repository");
+        let compactions = rewrites.iter().filter(|it| it.is_compaction()).count();
+        assert_eq!((rewrites.len(), compactions, requests), (199, 62, 7973));
     }
 }
