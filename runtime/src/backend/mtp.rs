@@ -32,6 +32,8 @@ pub enum NoMtp {
     Several(u32),
     #[error("its MTP head has no tensor {0}")]
     Tensor(String),
+    #[error("its MTP head has one position for each token, and the model has several")]
+    Axes,
     #[error("llama.cpp loads the model without its MTP head only")]
     Load,
     #[error("llama.cpp made no context of the MTP head: there may be too little memory")]

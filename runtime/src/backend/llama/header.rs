@@ -30,6 +30,13 @@ impl Header {
         Some(unsafe { sys::gguf_get_val_u32(self.0.as_ptr(), at) })
     }
 
+    /// Whether there is such an entry, of any type.
+    pub fn has(&self, key: &str) -> bool {
+        let Ok(key) = CString::new(key) else { return false };
+        // SAFETY: the header is open, and the key ends with a NUL.
+        unsafe { sys::gguf_find_key(self.0.as_ptr(), key.as_ptr()) >= 0 }
+    }
+
     pub fn has_tensor(&self, name: &str) -> bool {
         let Ok(name) = CString::new(name) else { return false };
         // SAFETY: the header is open, and the name ends with a NUL.

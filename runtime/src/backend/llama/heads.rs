@@ -21,6 +21,10 @@ const ARCHITECTURES: [(&str, &[&str]); 5] = [
     ("qwen3next", &["ffn_gate_inp"]),
 ];
 
+/// The graph of this architecture's head rotates by one position for each token, also where the model has a position for
+/// each of several axes. ggml asserts that such a rotation has its sections.
+const ONE_AXIS: &str = "glm4moe";
+
 /// Joins the token and the hidden state. Files without heads may name their number all the same.
 const JOINS: &str = "nextn.eh_proj";
 
@@ -50,6 +54,9 @@ pub(super) fn find<'f>(mut files: impl Iterator<Item = &'f Path>) -> MtpHeads {
     if count > 1 {
         return MtpHeads::Refused(NoMtp::Several(count));
     }
+    if architecture == ONE_AXIS && first.has(&format!("{architecture}.rope.dimension_sections")) {
+        return MtpHeads::Refused(NoMtp::Axes);
+    }
     match OF_ALL.iter().chain(*own).find(|name| !has(name)) {
         Some(missing) => MtpHeads::Refused(NoMtp::Tensor(tensor(missing))),
         None => MtpHeads::Loaded,
@@ -64,4 +71,36 @@ unsafe extern "C" {
     /// The hidden state of the row `row` of the last micro-batch; null for one that was not kept.
     #[link_name = "_Z30llama_get_embeddings_nextn_ithP13llama_contexti"]
     pub(super) fn get_embeddings_nextn_ith(context: *mut sys::llama_context, row: i32) -> *mut f32;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, iter};
+
+    use super::*;
+
+    fn found(file: &Path) -> MtpHeads {
+        find(iter::once(file))
+    }
+
+    #[test]
+    fn a_head_is_not_loaded_where_its_graph_lacks_the_axes_of_the_models_positions() {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/glm4moe.gguf");
+        assert_eq!(found(&fixture), MtpHeads::Loaded);
+        let file = fs::read(&fixture).unwrap();
+        let key = "glm4moe.rope.dimension_sections";
+        let entries = u64::from_le_bytes(*file[16..].first_chunk().unwrap());
+        let mut changed = file[..16].to_vec();
+        changed.extend((entries + 1).to_le_bytes());
+        changed.extend((key.len() as u64).to_le_bytes());
+        changed.extend_from_slice(key.as_bytes());
+        changed.extend([9_u32, 5].map(u32::to_le_bytes).concat()); // An array of whole numbers: four.
+        changed.extend(4_u64.to_le_bytes());
+        changed.extend([3_u32, 3, 2, 0].map(u32::to_le_bytes).concat());
+        changed.extend_from_slice(&file[24..]);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("model.gguf");
+        fs::write(&path, changed).unwrap();
+        assert_eq!(found(&path), MtpHeads::Refused(NoMtp::Axes));
+    }
 }
