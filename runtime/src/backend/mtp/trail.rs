@@ -4,8 +4,10 @@
 //! - A row of the heads is a token and the hidden state of the token before it. The rows that are kept have adjacent
 //!   positions, up to the newest token.
 //! - At most [`MAX_KEPT`] rows are kept: of a longer prompt, the heads see the end.
+//! - Trails share hidden states: a mark before each draft of a running state copies none of up to 14 MB.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use hob_slots::Token;
 
@@ -18,7 +20,7 @@ pub struct Kept {
     pub position: usize,
     pub token: Token,
     /// The hidden state of the token before it.
-    pub before: Vec<f32>,
+    pub before: Arc<[f32]>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,16 +31,18 @@ pub struct Trail {
     pub has_guesses: bool,
     kept: VecDeque<Kept>,
     /// The position and the hidden state of the newest token.
-    newest: Option<(usize, Vec<f32>)>,
+    newest: Option<(usize, Arc<[f32]>)>,
 }
 
 impl Trail {
     /// The model has computed the token at `position`.
-    pub fn keep(&mut self, position: usize, token: Token, hidden: Vec<f32>) {
+    pub fn keep(&mut self, position: usize, token: Token, hidden: Arc<[f32]>) {
         let before = match self.newest.take() {
             Some((newest, before)) if newest + 1 == position => Some(before),
             // As llama.cpp's own drafter begins. Elsewhere, the heads' cells would be dropped for a gap of one.
-            _ if self.kept.is_empty() && position == self.end => Some(vec![0.0; hidden.len()]),
+            _ if self.kept.is_empty() && position == self.end => {
+                Some(Arc::from(vec![0.0_f32; hidden.len()]))
+            }
             _ => None,
         };
         let is_adjacent = self.kept.back().is_none_or(|last| last.position + 1 == position);
@@ -94,7 +98,7 @@ impl Trail {
 
     /// The position and the hidden state of the newest token.
     pub fn newest(&self) -> Option<(usize, &[f32])> {
-        self.newest.as_ref().map(|(position, hidden)| (*position, hidden.as_slice()))
+        self.newest.as_ref().map(|(position, hidden)| (*position, &hidden[..]))
     }
 
     /// The position of the row that the heads compute next.
@@ -128,8 +132,12 @@ mod tests {
         Token(i32::try_from(position).unwrap())
     }
 
-    fn hidden(position: usize) -> Vec<f32> {
-        vec![position as f32, 0.5]
+    fn hidden(position: usize) -> Arc<[f32]> {
+        Arc::from([position as f32, 0.5])
+    }
+
+    fn no_hidden() -> Arc<[f32]> {
+        Arc::from([0.0_f32; 2])
     }
 
     fn positions(trail: &Trail) -> Vec<usize> {
@@ -139,8 +147,8 @@ mod tests {
     #[test]
     fn each_row_has_the_hidden_state_of_the_token_before_it() {
         let trail = trail_of(3);
-        let before: Vec<Vec<f32>> = trail.kept().map(|kept| kept.before.clone()).collect();
-        assert_eq!(before, [vec![0.0, 0.0], hidden(0), hidden(1)]);
+        let before: Vec<Arc<[f32]>> = trail.kept().map(|kept| kept.before.clone()).collect();
+        assert_eq!(before, [no_hidden(), hidden(0), hidden(1)]);
         assert_eq!(trail.newest(), Some((2, &hidden(2)[..])));
     }
 
@@ -162,7 +170,7 @@ mod tests {
         trail.pass();
         trail.keep(3, token(3), hidden(3));
         let kept: Vec<Kept> = trail.kept().cloned().collect();
-        assert_eq!(kept, [Kept { position: 3, token: token(3), before: vec![0.0, 0.0] }]);
+        assert_eq!(kept, [Kept { position: 3, token: token(3), before: no_hidden() }]);
     }
 
     #[test]
@@ -197,6 +205,9 @@ mod tests {
         assert_eq!(trail.of_first(4), cut);
         assert_eq!(trail.of_first(6), trail);
         assert_eq!(trail.of_first(0), Trail::default());
+        let shared = trail.of_first(6);
+        let [own, other] = [&trail, &shared].map(|trail| trail.newest().unwrap().1);
+        assert!(std::ptr::eq(own, other), "the hidden state is copied");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(super) struct Heads {
     hidden: Vec<f32>,
     batch: Batch,
     /// The last guess of each sequence: its position, and its own hidden state.
-    guesses: Vec<Option<(usize, Vec<f32>)>>,
+    guesses: Vec<Option<(usize, Arc<[f32]>)>>,
     /// Where the rows of the last call are in the last batch.
     places: Vec<usize>,
 }
@@ -347,12 +347,12 @@ fn index(sequence: Sequence) -> usize {
 }
 
 /// The hidden state of a row of the last micro-batch of `context`; `None` where it was not kept.
-fn hidden_of(context: NonNull<sys::llama_context>, row: usize, width: usize) -> Option<Vec<f32>> {
+fn hidden_of(context: NonNull<sys::llama_context>, row: usize, width: usize) -> Option<Arc<[f32]>> {
     let row = i32::try_from(row).ok()?;
     // SAFETY: the context is alive. llama.cpp returns null, or the `width` floats of the row, which stay valid until its
     // next decode; they are copied here.
     unsafe {
         let hidden = get_embeddings_nextn_ith(context.as_ptr(), row);
-        (!hidden.is_null()).then(|| std::slice::from_raw_parts(hidden, width).to_vec())
+        (!hidden.is_null()).then(|| Arc::from(std::slice::from_raw_parts(hidden, width)))
     }
 }
