@@ -137,7 +137,7 @@ mod real {
     ) -> Result<Loaded> {
         let settings = &resolved.settings;
         devices::log_unused(settings);
-        let Usable { file, content, loras } = find_usable(resolved, choice, report)?;
+        let Usable { file, content, loras, no_mtp } = find_usable(resolved, choice, report)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
         let recall_model = RecallModel::load(resolved, report);
         // The model before is freed, and the weights are not read yet.
@@ -154,11 +154,12 @@ mod real {
         // Before the model: what it takes of a device is then known.
         let draft_file = draft_file.map(|found| found.and_then(|it| it.load(settings, context)));
         let mut options = options(settings, &file, context)?;
+        options.mtp_refused = no_mtp.filter(|_| options.mtp);
         if let Some(Ok(drafter)) = &draft_file {
             let kv_bytes = drafter.device_kv_bytes(&wanted.demand(context.tokens));
             leave_room(&mut options.placement, kv_bytes);
         }
-        if options.mtp {
+        if options.mtp && options.mtp_refused.is_none() {
             let kv_bytes = file.mtp_kv_bytes(&wanted.demand(context.tokens));
             leave_room(&mut options.placement, kv_bytes);
         }
@@ -227,6 +228,8 @@ mod real {
         file: ModelFile,
         content: ContentHash,
         loras: Vec<Lora>,
+        /// Why its MTP head cannot be used, if a probe has found that.
+        no_mtp: Option<String>,
     }
 
     /// Finds the model's file, and has a child try it with the adapters of the settings.
@@ -240,11 +243,12 @@ mod real {
         let file = find(resolved, choice)?;
         let content = hash(&settings.data_dir, &file, report)?;
         let loras = adapters::hashed(settings, report)?;
+        let mut no_mtp = None;
         if *choice != ModelChoice::Bundled || !loras.is_empty() {
             let with_adapters = adapters::content_with(content, &loras);
-            probe::check(settings, &probe_cache(settings), &file, with_adapters, report)?;
+            no_mtp = probe::check(settings, &probe_cache(settings), &file, with_adapters, report)?;
         }
-        Ok(Usable { file, content, loras })
+        Ok(Usable { file, content, loras, no_mtp })
     }
 
     #[cfg(test)]

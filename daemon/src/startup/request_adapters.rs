@@ -18,6 +18,7 @@ pub(super) fn of(settings: &Settings, opened: &Opened) -> RequestAdapters {
 #[cfg(feature = "llama")]
 fn prober(settings: &Settings, opened: &Opened) -> Option<Probe> {
     use hob_models::ContentHash;
+    use hob_runtime::backend::MtpHeads;
     use hob_slots::AdapterSet;
     use hob_slots::fingerprint::Lora;
 
@@ -28,11 +29,12 @@ fn prober(settings: &Settings, opened: &Opened) -> Option<Probe> {
     }
     let (settings, files) = (settings.clone(), opened.files.clone());
     let (cache, model) = (model_file::probe_cache(&settings), opened.engine.fingerprint());
+    let mtp = opened.engine.model().mtp() == MtpHeads::Loaded;
     Some(Box::new(move |path, sha256| {
         // The root of its KV names the model, its adapters and this one.
         let set = AdapterSet::new(vec![Lora { sha256, scale: 1.0 }]).expect("one is a set");
         let content = ContentHash(set.root(model).0);
-        probe::check_adapter(&settings, &cache, &files, path, content)
+        probe::check_adapter(&settings, &cache, &files, mtp, path, content)
     }))
 }
 

@@ -128,6 +128,25 @@ fn a_start_with_such_a_file_says_why_and_tries_it_once() {
 }
 
 #[test]
+fn a_model_whose_mtp_head_ends_llama_cpp_is_served_without_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
+    with_whole_numbers(fixture("mtp-plain"), "blk.2.nextn.enorm.weight").write(&path);
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let launch = launch.args(["--threads", "1", "--ctx", "512"]);
+    let launch = launch.args(["--model".into(), path.into_os_string()]);
+    for _ in 0..2 {
+        let hobd = launch.start();
+        say(&hobd.client);
+        let refused = text(&hobd.client.get("/v1/status")["mtp"]["refused"]);
+        assert!(refused.contains("while it computed a few tokens with it (signal 6"), "{refused}");
+    }
+    let log = launch.log();
+    let probes = log.matches("the model file was probed").count();
+    assert_eq!(probes, 2, "with the head and without it, at the first start alone: {log}");
+}
+
+#[test]
 fn a_file_that_was_probed_is_not_probed_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("good.gguf");
@@ -259,6 +278,17 @@ fn fatal() -> Vec<(&'static str, Gguf, &'static str)> {
         ("rope-base-0", qwen().float("qwen2.rope.freq_base", 0.0), "are not numbers"),
         ("architecture", qwen().text("general.architecture", "xyz"), "unknown model architecture"),
     ]
+}
+
+/// Makes whole numbers of a list of 32-bit floats. llama.cpp loads it, and ends where it multiplies floats by it.
+fn with_whole_numbers(mut model: Gguf, tensor: &str) -> Gguf {
+    const WHOLE: u32 = 26;
+    let tensors = model.tensors_mut();
+    let name = tensors.windows(tensor.len()).position(|name| name == tensor.as_bytes());
+    // Behind the name, the number of its dimensions, and its length in the only one.
+    let kind = name.expect("the file has the tensor") + tensor.len() + 4 + 8;
+    tensors[kind..kind + 4].copy_from_slice(&WHOLE.to_le_bytes());
+    model
 }
 
 /// Changes one entry, or one of the bytes that name, measure, type and place the tensors. Returns which.

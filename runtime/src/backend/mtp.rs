@@ -34,6 +34,8 @@ pub enum NoMtp {
     Tensor(String),
     #[error("its MTP head has one position for each token, and the model has several")]
     Axes,
+    #[error("a trial of the file has failed with its MTP head alone: {0}")]
+    Trial(String),
     #[error("llama.cpp loads the model without its MTP head only")]
     Load,
     #[error("llama.cpp made no context of the MTP head: there may be too little memory")]

@@ -6,6 +6,7 @@
 //! - What was found is remembered by the file's content: a file that passed costs nothing at the next
 //!   start, and one that ended its child is refused without another. What the machine may be to blame
 //!   for (time, memory, a signal from outside) is not remembered.
+//! - A file that fails with its MTP head is tried without it: the model is served then, and its head guesses nothing.
 //! - The bundled model is not tried.
 
 mod child;
@@ -23,6 +24,7 @@ use hob_config::Settings;
 use hob_models::{ContentHash, ModelError, ModelFile, ProbeCache};
 use hob_runtime::backend::LoadError;
 use hob_runtime::probe::Stage;
+use sha2::{Digest, Sha256};
 
 pub use child::child;
 
@@ -61,7 +63,7 @@ enum ProbeResult {
     Failed(String),
 }
 
-/// Tries the file, unless it is known.
+/// Tries the file, unless it is known. Returns why its MTP head cannot be used, if only that fails.
 ///
 /// # Errors
 /// [`ModelError::Refused`] for a file that cannot be used; [`LoadError::Interrupted`] when `report`
@@ -72,29 +74,65 @@ pub(super) fn check(
     file: &ModelFile,
     content: ContentHash,
     report: &mut Report<'_>,
-) -> Result<()> {
+) -> Result<Option<String>> {
     let refused = |reason| ModelError::Refused { path: file.path.clone(), reason };
     if let Some(found) = cache.get(content) {
-        return Ok(found.map_err(refused)?);
+        found.map_err(refused)?;
+        return Ok(cache.get(of_head(content)).and_then(Result::err));
     }
-    let began = Instant::now();
-    let trial = Trial { path: &file.path, bytes: file.size_bytes, adapter: None };
-    let found = try_file(settings, &trial, report)?;
-    let took_ms = began.elapsed().as_millis() as u64;
-    tracing::info!(path = %file.path.display(), took_ms, ?found, "the model file was probed");
+    let mut found = probed(settings, file, tries_mtp(settings), report)?;
+    let mut with_head = ProbeResult::Usable;
+    if found != ProbeResult::Usable && tries_mtp(settings) && file.summary.n_layer_mtp > 0 {
+        with_head = std::mem::replace(&mut found, probed(settings, file, false, report)?);
+    }
+    let (no_head, is_known) = match with_head {
+        ProbeResult::Usable => (None, true),
+        ProbeResult::Refused(reason) => (Some(reason), true),
+        ProbeResult::Failed(reason) => (Some(reason), false),
+    };
     let found = match found {
         ProbeResult::Usable => Ok(()),
         ProbeResult::Refused(reason) => Err(reason),
         ProbeResult::Failed(reason) => return Err(refused(reason).into()),
     };
-    if let Err(error) = cache.put(content, &found) {
-        tracing::warn!(%error, "the probe is not remembered");
+    if is_known {
+        // The head first: of a file that is known as usable, the head is loaded unless it is known too.
+        let head = no_head.clone().map(|reason| (of_head(content), Err(reason)));
+        for (content, found) in head.into_iter().chain([(content, found.clone())]) {
+            if let Err(error) = cache.put(content, &found) {
+                tracing::warn!(%error, "the probe is not remembered");
+                break;
+            }
+        }
     }
-    Ok(found.map_err(refused)?)
+    found.map_err(refused)?;
+    Ok(no_head)
 }
 
-/// Tries an adapter of requests on the model in `files`, unless it is known. `content`: of the adapter and
-/// of all that decides what is found.
+/// Names the MTP head of the file with this content.
+fn of_head(content: ContentHash) -> ContentHash {
+    let mut hash = Sha256::new_with_prefix(content.0);
+    hash.update(b"MTP");
+    ContentHash(hash.finalize().into())
+}
+
+/// What a child found of the file, with its MTP head or without.
+fn probed(
+    settings: &Settings,
+    file: &ModelFile,
+    mtp: bool,
+    report: &mut Report<'_>,
+) -> Result<ProbeResult> {
+    let began = Instant::now();
+    let trial = Trial { path: &file.path, bytes: file.size_bytes, mtp, adapter: None };
+    let found = try_file(settings, &trial, report)?;
+    let took_ms = began.elapsed().as_millis() as u64;
+    tracing::info!(path = %file.path.display(), took_ms, mtp, ?found, "the model file was probed");
+    Ok(found)
+}
+
+/// Tries an adapter of requests on the model in `files`, unless it is known. `mtp`: that model's MTP head is loaded.
+/// `content`: of the adapter and of all that decides what is found.
 ///
 /// # Errors
 /// The reason why it cannot be used.
@@ -102,6 +140,7 @@ pub(super) fn check_adapter(
     settings: &Settings,
     cache: &ProbeCache,
     files: &[PathBuf],
+    mtp: bool,
     adapter: &Path,
     content: ContentHash,
 ) -> Result<(), String> {
@@ -111,7 +150,7 @@ pub(super) fn check_adapter(
     let files_and_adapter = files.iter().map(PathBuf::as_path).chain([adapter]);
     let bytes = files_and_adapter.filter_map(|path| Some(path.metadata().ok()?.len())).sum();
     let path = files.first().ok_or("the model has no file")?;
-    let trial = Trial { path, bytes, adapter: Some(adapter) };
+    let trial = Trial { path, bytes, mtp, adapter: Some(adapter) };
     let found = try_file(settings, &trial, &mut |_| ControlFlow::Continue(()));
     let found = match found.map_err(|error| error.to_string())? {
         ProbeResult::Usable => Ok(()),
@@ -131,6 +170,8 @@ struct Trial<'t> {
     path: &'t Path,
     /// Size of all files.
     bytes: u64,
+    /// With its MTP head, if it has one.
+    mtp: bool,
     /// The adapter of a request that is tried, if any.
     adapter: Option<&'t Path>,
 }
@@ -144,7 +185,7 @@ fn try_file(settings: &Settings, file: &Trial<'_>, report: &mut Report<'_>) -> R
         threads: if file.bytes < MANY_BYTES { 1 } else { settings.threads as usize },
         cache_type_k: settings.cache_type_k.to_string(),
         cache_type_v: settings.cache_type_v.to_string(),
-        mtp: tries_mtp(settings),
+        mtp: file.mtp,
         adapters: settings.lora.iter().map(|it| (it.path.clone(), it.scale)).collect(),
         adapter: file.adapter.map(Path::to_owned),
     };

@@ -85,10 +85,10 @@ impl LlamaModel {
         options.validate()?;
         start()?;
         let mut source = Source::new(path, &options.adapters)?;
-        let mut heads = if options.mtp {
-            heads::find(shards(path).iter().map(PathBuf::as_path))
-        } else {
-            MtpHeads::None
+        let mut heads = match &options.mtp_refused {
+            Some(reason) => MtpHeads::Refused(NoMtp::Trial(reason.clone())),
+            None if options.mtp => heads::find(shards(path).iter().map(PathBuf::as_path)),
+            None => MtpHeads::None,
         };
         source.mtp = heads == MtpHeads::Loaded;
         let mut loaded = source.load(Extent::Whole(&options), progress);

@@ -25,6 +25,8 @@ pub struct LlamaOptions {
     pub chat_template: Option<String>,
     /// Loads the MTP heads of the file, where it has some that guess here.
     pub mtp: bool,
+    /// Why they are not loaded after all: a trial of the file has failed with them.
+    pub mtp_refused: Option<String>,
 }
 
 impl Default for LlamaOptions {
@@ -38,6 +40,7 @@ impl Default for LlamaOptions {
             adapters: Vec::new(),
             chat_template: None,
             mtp: false,
+            mtp_refused: None,
         }
     }
 }
