@@ -15,7 +15,7 @@
 //!   history begins as the shorter one did.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hob_dialect::Dialect;
 use hob_prewarm::profile::joined;
@@ -82,23 +82,31 @@ fn forms(messages: &[Message]) -> impl Iterator<Item = Vec<Message>> {
     alone.chain(together.skip(1)) // The first form alone begins both.
 }
 
-/// The results behind an answer in the order of its calls; those of no call of it stand behind them.
+/// The results behind an answer in the order of its calls; those of no call of it stand behind them. Several calls may
+/// have one id, such as the name of their tool: their results stand as they came.
 fn results_in_order(messages: &[Message]) -> Option<Vec<Message>> {
     let runs = || messages.chunk_by(|_, next| next.role == Role::Tool);
     let ordered = |run: &[Message]| {
         let (first, results) = run.split_first()?;
-        let places: BTreeMap<&str, usize> =
-            first.calls_made().map(|call| call.id).zip(0..).collect();
-        let place = |result: &Message| {
-            let id = result.answered_call().unwrap_or_default();
-            places.get(id).copied().unwrap_or(usize::MAX)
-        };
-        if results.is_sorted_by_key(place) {
+        let mut places: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
+        for (place, call) in first.calls_made().enumerate() {
+            places.entry(call.id).or_default().push_back(place);
+        }
+        let mut placed: Vec<(usize, &Message)> = Vec::new();
+        for result in results {
+            let place = match places.get_mut(result.answered_call().unwrap_or_default()) {
+                Some(several) if several.len() > 1 => several.pop_front(),
+                Some(last) => last.front().copied(), // A call may have several results.
+                None => None,
+            };
+            placed.push((place.unwrap_or(usize::MAX), result));
+        }
+        if placed.is_sorted_by_key(|(place, _)| *place) {
             return None;
         }
-        let mut results = results.to_vec();
-        results.sort_by_key(place);
-        Some([std::slice::from_ref(first), &results].concat())
+        placed.sort_by_key(|(place, _)| *place);
+        let results = placed.into_iter().map(|(_, result)| result.clone());
+        Some(std::iter::once(first.clone()).chain(results).collect::<Vec<Message>>())
     };
     if runs().all(|run| ordered(run).is_none()) {
         return None;

@@ -209,6 +209,22 @@ fn results_stand_in_the_order_of_their_calls() {
     let texts = formed.iter().map(Message::text).filter(|text| !text.is_empty());
     assert_eq!(texts.collect::<Vec<_>>(), ["Look", "1", "2", "0", "3", "4"]);
     assert_eq!(results_in_order(&formed), None);
+
+    // Calls of one id, and two results of a call.
+    let ids = called(&["a", "b", "a"]);
+    for (results, expected) in [
+        (vec![result("a", "1"), result("b", "2"), result("a", "3")], None),
+        (vec![result("b", "2"), result("a", "1"), result("a", "3")], Some(["1", "2", "3"])),
+        (vec![result("a", "1"), result("b", "2"), result("b", "3")], None),
+    ] {
+        let talk: Vec<Value> = std::iter::once(ids.clone()).chain(results).collect();
+        let parse = |message: &Value| Message::parse(message, "messages").unwrap();
+        let formed = results_in_order(&talk.iter().map(parse).collect::<Vec<_>>());
+        let texts = formed.map(|formed| {
+            formed[1..].iter().map(|result| result.text().to_owned()).collect::<Vec<String>>()
+        });
+        assert_eq!(texts, expected.map(|texts| texts.map(str::to_owned).to_vec()));
+    }
 }
 
 #[test]
