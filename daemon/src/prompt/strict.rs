@@ -244,13 +244,25 @@ fn one_call_each(messages: &[Message]) -> Option<Vec<Message>> {
         let count = rest.iter().take_while(|message| message.role == Role::Tool).count();
         let (results, behind) = rest.split_at(count);
         rest = behind;
-        let mut of_call: BTreeMap<Option<&str>, Vec<&Message>> = BTreeMap::new();
+        let mut of_call: BTreeMap<Option<&str>, VecDeque<&Message>> = BTreeMap::new();
         for result in results {
-            of_call.entry(result.answered_call()).or_default().push(result);
+            of_call.entry(result.answered_call()).or_default().push_back(result);
+        }
+        let mut calls_left: BTreeMap<&str, usize> = BTreeMap::new();
+        for made in message.calls_made() {
+            *calls_left.entry(made.id).or_default() += 1;
         }
         for (call, made) in message.with_one_call_each().into_iter().zip(message.calls_made()) {
             formed.push(call);
-            let own = of_call.remove(&Some(made.id)).unwrap_or_default();
+            let left = calls_left.entry(made.id).or_default();
+            *left = left.saturating_sub(1);
+            // Of several calls with one id, each has a result, and the last one those that are left.
+            let own: VecDeque<&Message> = if *left > 0 {
+                let several = of_call.get_mut(&Some(made.id));
+                several.and_then(VecDeque::pop_front).into_iter().collect()
+            } else {
+                of_call.remove(&Some(made.id)).unwrap_or_default()
+            };
             formed.extend(own.into_iter().cloned());
         }
         let left = results.iter().filter(|result| of_call.contains_key(&result.answered_call()));

@@ -245,6 +245,20 @@ fn the_template_of_gpt_oss_writes_each_of_several_calls() {
     let talk = talk.map(|message| Message::parse(&message, "messages").unwrap());
     let (formed, text) = rendered(&template, Cow::Borrowed(&talk[..]), &[], &Map::new()).unwrap();
     assert_eq!((formed.len(), text.as_str()), (5, "Look;a;a;b;b;"));
+
+    // Two calls with one id.
+    let said = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+    let talk = [
+        json!({"role": "user", "content": "Look"}),
+        json!({"role": "assistant", "tool_calls": [call("a"), call("b"), call("a")]}),
+        said("a", "1"),
+        said("b", "2"),
+        said("a", "3"),
+        said("a", "4"),
+    ];
+    let talk = talk.map(|message| Message::parse(&message, "messages").unwrap());
+    let (_, text) = rendered(&template, Cow::Borrowed(&talk[..]), &[], &Map::new()).unwrap();
+    assert_eq!(text, "Look;a;1;b;2;a;3;4;");
 }
 
 #[test]
