@@ -49,6 +49,7 @@ impl Server {
             unload_after: None,
             saves: false,
             cache_reuse: Some(REUSED.min(document / 2)),
+            drafts: true,
         };
         let server = LlamaServer::start(directory.path(), &setup)?;
         Ok(Some(Self { server, _directory: directory }))

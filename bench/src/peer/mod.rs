@@ -102,6 +102,7 @@ pub fn run(options: &Options) -> Result<()> {
         unload_after: None,
         saves: false,
         cache_reuse: None,
+        drafts: true,
     };
     let bench = Bench {
         setup,

@@ -18,6 +18,8 @@ pub struct Setup {
     pub saves: bool,
     /// Tokens of the shortest text that llama-server moves; `None`: it moves none.
     pub cache_reuse: Option<usize>,
+    /// hobd guesses tokens, as by default.
+    pub drafts: bool,
 }
 
 impl Setup {
@@ -39,6 +41,9 @@ impl Setup {
         }
         if let Some(after) = self.unload_after {
             with("--unload-after", format!("{}s", after.as_secs()));
+        }
+        if !self.drafts {
+            with("--draft", "off".to_owned());
         }
         flags
     }

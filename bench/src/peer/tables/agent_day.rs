@@ -166,6 +166,7 @@ mod tests {
             unload_after: None,
             saves: false,
             cache_reuse: None,
+            drafts: true,
         };
         let (directory, trace) = (".".into(), ".".into());
         let (rounds, day_rounds, scale, kv_bytes, weights_bytes) = (1, 1, 1.0, None, 0);

@@ -2,6 +2,7 @@
 //!
 //! - The engine gets the tokens of hobd's cold prompts: both have computed the template's own system message in an
 //!   earlier conversation, and reuse it. Questions behind them are random tokens, as many as hobd's have.
+//! - Neither guesses tokens: the answers differ, and so does how often guesses are right.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::measure::time;
 use crate::peer::bench::{Bench, Sheet, order};
+use crate::peer::setup::Setup;
 use crate::peer::side::{Ask, Side};
 use crate::peer::text::{message, text};
 use crate::record::{Row, Unit, Who};
@@ -40,11 +42,12 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
         ],
     );
     let [mut side, _] = bench.sides("http")?;
-    side.start_warm(&bench.setup)?;
+    side.start_warm(&Setup { drafts: false, ..bench.setup.clone() })?;
     let llama = LlamaOptions { threads: bench.setup.threads, ..LlamaOptions::default() };
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&bench.setup.model, llama)?);
     let mut words = Words::new(model.vocabulary().len());
-    let options = EngineOptions { context_tokens: bench.setup.context, ..EngineOptions::default() };
+    let context_tokens = bench.setup.context;
+    let options = EngineOptions { context_tokens, drafts: false, ..EngineOptions::default() };
     let engine = turns::start(model, &bench.directory.join("http/engine"), options)?;
     turns::ask(&engine, request("warm", &words.next(64), 1))?;
     // Unmeasured: all rounds have prompts of these lengths, and both sides have the template's beginning from it.
