@@ -8,6 +8,7 @@
 //! - A draft model that is as large as the model: itself. It is always right and never pays.
 //! - One that pays: the model's weights as 32-bit floats, and the model as it is drafts for them. No pair
 //!   of a large and a small model of one family is at hand; this one agrees more than such a pair would.
+//! - The MTP head of the model's file guesses in all rows without a draft model, if it has one.
 //! - Greedy answers to many prompts, with drafts and without: how many are equal; see `equality`.
 //!
 //! Draft models are for memories that drop their newest rows; `--model lfm2-350m` is a hybrid, which does not.
@@ -101,7 +102,9 @@ pub fn run(options: &Options) -> Result<()> {
     let load = |path: &Path| -> Result<Arc<dyn Model>> {
         Ok(Arc::new(LlamaModel::load(path, llama.clone())?))
     };
-    let model = load(&subject.path)?;
+    // As hobd loads it.
+    let with_heads = LlamaOptions { mtp: true, ..llama.clone() };
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, with_heads)?);
     if options.only_equality {
         return compare_answers(&subject.title, &model, &load, options);
     }
