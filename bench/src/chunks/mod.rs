@@ -42,12 +42,12 @@ pub struct Options {
     /// Four documents of each length of which mistral.rs' prototype has published figures.
     #[arg(long)]
     published: bool,
-    /// Measure this many compactions of the trace instead, and those that take longest.
+    /// Measure this many rewritten prompts of the trace instead, and those that take longest.
     #[arg(long, default_value_t = 0)]
     compactions: usize,
-    /// Of the trace, measure all rewritten prompts without a bar, also those that are longer than before.
+    /// Of these, measure those alone whose prompt is not longer than before.
     #[arg(long, requires = "compactions")]
-    rewritten: bool,
+    not_longer: bool,
     /// Tokens that stand for a block of 64 of the trace.
     #[arg(long, default_value_t = 2)]
     block_tokens: usize,

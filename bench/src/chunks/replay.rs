@@ -1,10 +1,9 @@
 //! The compactions of recorded sessions of an agent: how soon the first answer begins after one.
 //!
 //! - Lengths are the trace's, each block of 64 tokens as [`Options::block_tokens`]. It has no text.
-//! - What is assumed: of what the request adds, [`SUMMARY`] tokens are new (a summary). The rest is the end of what was
-//!   dropped.
-//! - A rewritten prompt that is longer than before is no compaction. With [`Options::rewritten`] these are measured too:
-//!   what is added beyond what was dropped is new. They have no bar, because new text is computed whatever moves.
+//! - What is assumed: of what the request adds, [`SUMMARY`] tokens are new (a summary), and so is what it adds
+//!   beyond what was dropped. The rest is the end of what was dropped.
+//! - [`Options::not_longer`] leaves out prompts that are longer than before, which are no compactions in the usual sense.
 //! - The 99th percentile is that of all compactions: those that take longest by [`cost`] are measured. The median is
 //!   that of a sample of [`Options::compactions`] in equal steps.
 //! - New text bounds the percentile: see [`bound`]. The fewer tokens stand for a block, the lower the bound, because
@@ -49,7 +48,7 @@ struct Arm {
 pub fn run(options: &Options) -> Result<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(trace::DEFAULT);
     let (mut all, requests) = trace::rewrites(&path)?;
-    all.retain(|it| options.rewritten || it.is_compaction());
+    all.retain(|it| !options.not_longer || it.is_compaction());
     let beyond = all.len() / 100;
     let CompactionSample { sample, measured } =
         CompactionSample::of(&all, options, beyond + 1 + SPARE);
@@ -63,7 +62,7 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
     println!(
         "First token of {}: {} of the {} in {requests} requests of the trace, {} of {BLOCK} tokens each, {}, {} threads. By \
          an estimate, the p99 is at most {:.1} x sooner where only new text is computed.\n",
-        if options.rewritten { "a rewritten prompt" } else { "a compacted prompt" },
+        if options.not_longer { "a compacted prompt" } else { "a rewritten prompt" },
         measured.len(),
         all.len(),
         options.block_tokens,
@@ -179,8 +178,7 @@ impl<'o> Replay<'o> {
         self.exact.print("exact", base, beyond, None);
         let mut missed = Vec::new();
         for ((strategy, repair), arm) in self.strategies.iter().zip(&self.moved) {
-            let has_bar = is_default(*repair) && !self.options.rewritten;
-            let bar = has_bar.then_some(COMPACTED_BAR);
+            let bar = is_default(*repair).then_some(COMPACTED_BAR);
             let sooner = arm.print(strategy, base, beyond, bar);
             if let Some(bar) = bar.filter(|bar| is_below(sooner, *bar)) {
                 missed.push(format!("compactions of the trace: p99 {sooner:.1} x of {bar}"));
