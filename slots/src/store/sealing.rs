@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::error::{Miss, StoreError, io_error};
 use super::files::{Disk, Files, write_all};
 use super::layout::Layout;
+use super::write;
 use crate::format::Seal;
 use crate::id::{BlockId, ConversationId};
 
@@ -47,8 +48,11 @@ impl Key {
         })?;
         let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = dir.unwrap_or(Path::new("."));
-        fs::create_dir_all(dir).map_err(io_error("make", dir))?;
-        let mut made = match disk.create(file) {
+        write::ensure_root(disk, dir)?;
+        // The user may make the directory a link, or one above it; `create` follows none.
+        let dir = &disk.resolve(dir).map_err(io_error("find", dir))?;
+        let place = &dir.join(file.file_name().unwrap_or_default());
+        let mut made = match disk.create(place) {
             // Another process created it first: its key counts.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Self::load(file),
             made => made.map_err(io_error("write the key to", file))?,
@@ -58,7 +62,7 @@ impl Key {
         if written.is_err() {
             // Each later start would refuse the part of a key that a full disk leaves. An error: the file stays, and
             // its refusal names the remedy.
-            disk.remove(file).ok();
+            disk.remove(place).ok();
         }
         // The sealed files are durable; without the key, no program can read them after a power cut.
         let written = written.and_then(|()| disk.sync_dir(dir));

@@ -152,6 +152,18 @@ fn a_key_is_made_once_for_its_owner_alone_and_refused_when_others_can_read_it() 
 }
 
 #[test]
+fn a_key_is_made_behind_a_link_that_the_user_has_made() {
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("real")).unwrap();
+    std::os::unix::fs::symlink("real", dir.path().join("link")).unwrap();
+    for name in ["link/slots.key", "link/new/slots.key"] {
+        let file = dir.path().join(name);
+        let made = Key::load_or_make(&file);
+        assert!(made.is_ok() && Key::load(&file).is_ok(), "{name}: {made:?}");
+    }
+}
+
+#[test]
 fn a_missing_key_is_made_only_where_nothing_is_encrypted_yet() {
     let keys = TempDir::new().unwrap();
     let file = keys.path().join("slots.key");
