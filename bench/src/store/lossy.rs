@@ -3,7 +3,6 @@
 //! Two engines over two directories with the same conversations; in one, they have aged. Each round opens a
 //! conversation that neither engine has seen, interleaved.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +13,9 @@ use hob_runtime::backend::llama::LlamaModel;
 use hob_runtime::backend::llama::stock::Stock;
 use hob_runtime::backend::{ContextShape, Sequence};
 use hob_runtime::{Engine, EngineOptions, Model};
-use hob_slots::store::{ObjectName, Store};
+use hob_slots::store::Store;
 use hob_slots::{
-    AdjustedTime, ConversationId, Lifetimes, LiveRefs, Lossy, ModelHash, Quota, Rules, Sweeper,
-    Timestamp, Token,
+    AdjustedTime, Lifetimes, LiveRefs, Lossy, ModelHash, Quota, Rules, Sweeper, Timestamp, Token,
 };
 
 use super::Row;
@@ -123,12 +121,6 @@ fn age(model: &Arc<LlamaModel>, slots: &Path, lossy: Lossy, rounds: usize) -> Re
 struct Rounder(Arc<LlamaModel>);
 
 impl LiveRefs for Rounder {
-    fn is_open(&self, _: ModelHash, _: &ConversationId) -> bool {
-        false
-    }
-
-    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
-
     fn can_round(&self, _: ModelHash) -> bool {
         true
     }
@@ -138,22 +130,15 @@ impl LiveRefs for Rounder {
     }
 
     hob_slots::as_without_engine!(
+        is_open,
         is_stopping,
+        slot_file_removed,
         slot_file_replaced,
         while_none_reads,
         objects_lost,
-        block_renamed
+        block_renamed,
+        with_unreferenced
     );
-
-    fn with_unreferenced(
-        &self,
-        _: &Store,
-        _: ModelHash,
-        objects: BTreeSet<ObjectName>,
-        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
-    ) {
-        remove(&objects);
-    }
 }
 
 /// Continues a conversation. Returns the time until its KV was in place.

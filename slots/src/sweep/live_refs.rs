@@ -134,9 +134,19 @@ impl LiveRefs for NoEngine {
 /// Writes methods of an implementation of [`LiveRefs`] that do what those of [`NoEngine`] do.
 #[macro_export]
 macro_rules! as_without_engine {
+    (@ is_open) => {
+        fn is_open(&self, model: $crate::ModelHash, id: &$crate::ConversationId) -> bool {
+            $crate::LiveRefs::is_open(&$crate::NoEngine, model, id)
+        }
+    };
     (@ is_stopping) => {
         fn is_stopping(&self) -> bool {
             $crate::LiveRefs::is_stopping(&$crate::NoEngine)
+        }
+    };
+    (@ slot_file_removed) => {
+        fn slot_file_removed(&self, model: $crate::ModelHash, id: &$crate::ConversationId) {
+            $crate::LiveRefs::slot_file_removed(&$crate::NoEngine, model, id);
         }
     };
     (@ slot_file_replaced) => {
@@ -179,6 +189,18 @@ macro_rules! as_without_engine {
             now: $crate::Timestamp,
         ) {
             $crate::LiveRefs::block_renamed(&$crate::NoEngine, model, old, after, object, now);
+        }
+    };
+    (@ with_unreferenced) => {
+        fn with_unreferenced(
+            &self,
+            store: &$crate::Store,
+            model: $crate::ModelHash,
+            objects: ::std::collections::BTreeSet<$crate::ObjectName>,
+            remove: &mut dyn FnMut(&::std::collections::BTreeSet<$crate::ObjectName>),
+        ) {
+            let engine = &$crate::NoEngine;
+            $crate::LiveRefs::with_unreferenced(engine, store, model, objects, remove);
         }
     };
     ($($method:ident),+) => {

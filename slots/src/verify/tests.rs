@@ -110,18 +110,14 @@ struct Engine {
 }
 
 impl LiveRefs for Engine {
-    fn is_open(&self, _: ModelHash, _: &ConversationId) -> bool {
-        false
-    }
-
-    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
-
     fn objects_lost(&self, _: &Store, _: ModelHash, objects: &BTreeSet<ObjectName>) {
         self.lost.borrow_mut().extend(objects);
     }
 
     crate::as_without_engine!(
+        is_open,
         is_stopping,
+        slot_file_removed,
         slot_file_replaced,
         while_none_reads,
         can_round,

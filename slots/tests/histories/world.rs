@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hob_slots::store::ObjectName;
 use hob_slots::{
     AdjustedTime, BlockId, ConversationId, Lifetimes, LiveRefs, ModelHash, NoEngine, Quota, Rules,
     SAVE_GRACE, SlotRecord, Store, Sweeper, Swept, Timestamp, TtlClass,
@@ -408,16 +407,7 @@ impl LiveRefs for Engine<'_> {
         objects_lost,
         can_round,
         rounded,
-        block_renamed
+        block_renamed,
+        with_unreferenced
     );
-
-    fn with_unreferenced(
-        &self,
-        store: &Store,
-        model: ModelHash,
-        objects: BTreeSet<ObjectName>,
-        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
-    ) {
-        NoEngine.with_unreferenced(store, model, objects, remove);
-    }
 }

@@ -3,15 +3,14 @@
 //! A fault or power cut during a scenario may leave each conversation as before or as after, and
 //! nothing else.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use hob_slots::store::files::{Files, read_all, write_all};
 use hob_slots::{
-    AdjustedTime, ClockTracker, ConversationId, LiveRefs, Lossy, ModelHash, NoEngine, ObjectKind,
-    ObjectName, Quota, Rules, Store, Sweeper, Timestamp, TtlClass,
+    AdjustedTime, ClockTracker, LiveRefs, Lossy, ModelHash, NoEngine, ObjectKind, Quota, Rules,
+    Store, Sweeper, Timestamp, TtlClass,
 };
 
 use super::talk::{MODEL, ROUNDED_BYTES, Talk, id, later, start};
@@ -270,12 +269,6 @@ fn sweep_by(
 struct Rounder;
 
 impl LiveRefs for Rounder {
-    fn is_open(&self, _: ModelHash, _: &ConversationId) -> bool {
-        false
-    }
-
-    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
-
     fn can_round(&self, _: ModelHash) -> bool {
         true
     }
@@ -285,22 +278,15 @@ impl LiveRefs for Rounder {
     }
 
     hob_slots::as_without_engine!(
+        is_open,
         is_stopping,
+        slot_file_removed,
         slot_file_replaced,
         while_none_reads,
         objects_lost,
-        block_renamed
+        block_renamed,
+        with_unreferenced
     );
-
-    fn with_unreferenced(
-        &self,
-        _: &Store,
-        _: ModelHash,
-        objects: BTreeSet<ObjectName>,
-        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
-    ) {
-        remove(&objects);
-    }
 }
 
 fn told<T>(result: Result<T, hob_slots::StoreError>) -> Result<(), String> {

@@ -20,8 +20,6 @@ impl LiveRefs for Rounder {
         *self.open.borrow() == Some(conversation.as_str())
     }
 
-    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
-
     fn slot_file_replaced(&self, _: ModelHash, conversation: &ConversationId) {
         self.replaced.borrow_mut().push(conversation.to_string());
     }
@@ -50,17 +48,13 @@ impl LiveRefs for Rounder {
         }
     }
 
-    crate::as_without_engine!(is_stopping, while_none_reads, objects_lost);
-
-    fn with_unreferenced(
-        &self,
-        _: &Store,
-        _: ModelHash,
-        objects: BTreeSet<ObjectName>,
-        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
-    ) {
-        remove(&objects);
-    }
+    crate::as_without_engine!(
+        is_stopping,
+        slot_file_removed,
+        while_none_reads,
+        objects_lost,
+        with_unreferenced
+    );
 }
 
 fn rules() -> Rules {
