@@ -9,6 +9,7 @@ use super::*;
 use crate::format::{BlockRef, Object, ObjectKind, SlotRecord};
 use crate::id::{BlockId, Token};
 use crate::store::{ObjectName, Store};
+use crate::sweep::opens_meanwhile::OpensMeanwhile;
 use crate::sweep::{LiveRefs, NoEngine};
 use crate::time::Timestamp;
 
@@ -222,46 +223,6 @@ impl LiveRefs for Engine {
         remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
     ) {
         remove(&objects.difference(&self.needs).copied().collect());
-    }
-}
-
-/// An engine that opens the conversation once the plan has asked whether it is open.
-struct OpensMeanwhile {
-    conversation: ConversationId,
-    is_open: Cell<bool>,
-}
-
-impl OpensMeanwhile {
-    fn new(name: &str) -> Self {
-        Self { conversation: id(name), is_open: Cell::new(false) }
-    }
-}
-
-impl LiveRefs for OpensMeanwhile {
-    fn is_open(&self, _: ModelHash, conversation: &ConversationId) -> bool {
-        self.conversation == *conversation && self.is_open.replace(true)
-    }
-
-    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
-
-    crate::as_without_engine!(
-        is_stopping,
-        slot_file_replaced,
-        while_none_reads,
-        objects_lost,
-        can_round,
-        rounded,
-        block_renamed
-    );
-
-    fn with_unreferenced(
-        &self,
-        _: &Store,
-        _: ModelHash,
-        objects: BTreeSet<ObjectName>,
-        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
-    ) {
-        remove(&objects);
     }
 }
 

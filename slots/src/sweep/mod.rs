@@ -20,6 +20,8 @@ use crate::ttl::Lifetimes;
 
 mod collect;
 mod live_refs;
+#[cfg(test)]
+pub(crate) mod opens_meanwhile;
 mod pass;
 mod quota;
 mod removal;

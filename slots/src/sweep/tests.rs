@@ -1,8 +1,9 @@
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use tempfile::TempDir;
 
+use super::opens_meanwhile::OpensMeanwhile;
 use super::*;
 use crate::format::{BlockRef, Object, ObjectKind, SlotRecord};
 use crate::id::Token;
@@ -127,40 +128,6 @@ impl LiveRefs for Engine {
     }
 }
 
-/// An engine that opens the conversation once the sweep has asked whether it is open.
-#[derive(Default)]
-struct OpensMeanwhile {
-    is_open: Cell<bool>,
-}
-
-impl LiveRefs for OpensMeanwhile {
-    fn is_open(&self, _: ModelHash, _: &ConversationId) -> bool {
-        self.is_open.replace(true)
-    }
-
-    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
-
-    crate::as_without_engine!(
-        is_stopping,
-        slot_file_replaced,
-        while_none_reads,
-        objects_lost,
-        can_round,
-        rounded,
-        block_renamed
-    );
-
-    fn with_unreferenced(
-        &self,
-        _: &Store,
-        _: ModelHash,
-        objects: BTreeSet<ObjectName>,
-        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
-    ) {
-        remove(&objects);
-    }
-}
-
 #[test]
 fn each_class_expires_with_its_objects() {
     let world = World::new();
@@ -219,7 +186,7 @@ fn a_conversation_that_is_opened_after_the_sweep_has_chosen_it_stays() {
         let world = World::new();
         world.save("chat", class, MODEL, &[1]);
         let rules = Rules { quota: Quota::Bytes(quota), ..no_compression() };
-        let swept = world.sweep_after_hours(1, rules, &OpensMeanwhile::default());
+        let swept = world.sweep_after_hours(1, rules, &OpensMeanwhile::new("chat"));
         assert_eq!((swept.expired, swept.evicted, swept.collected), (0, 0, 0), "{class}");
         assert_eq!((world.conversations(), world.objects()), (vec!["chat".to_owned()], 1));
     }
