@@ -129,7 +129,8 @@ fn conversations_of_different_models_are_not_exported_together() {
     world.save("one", 100, &[1]);
     let other = Fingerprint { cache_type_k: "q8_0".into(), ..fingerprint() };
     world.store.write_model_toml(&other).unwrap();
-    world.store.put_slot(other.hash(), &SlotRecord { conversation: id("two"), ..empty() }).unwrap();
+    let two = SlotRecord::empty(id("two"), TtlClass::Long, Timestamp(60));
+    world.store.put_slot(other.hash(), &two).unwrap();
     let told = world.try_export(&["one", "two"]).unwrap_err().to_string();
     let (first, second) = (world.model, other.hash());
     let expected = format!("`two` has saved KV for {second}, and those before it for {first}");
@@ -344,24 +345,6 @@ fn block(model: ModelHash, number: i32) -> Object {
         start: 0,
         tokens: vec![Token(number)],
         payload: vec![number as u8; 700].into(),
-    }
-}
-
-/// A conversation without tokens.
-fn empty() -> SlotRecord {
-    SlotRecord {
-        lineage: Default::default(),
-        conversation: id("empty"),
-        adapters: Default::default(),
-        class: TtlClass::Long,
-        created_at: Timestamp(50),
-        used_at: Timestamp(60),
-        turns: 0,
-        tokens: Vec::new(),
-        blocks: Vec::new(),
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
     }
 }
 
