@@ -27,7 +27,7 @@ use crate::output::{
 
 const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
 
-/// For the daemon's answer, which takes milliseconds. A daemon that hangs is what the user wants to hear of.
+/// The time for the daemon's status, which it sends within milliseconds unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,9 +1,9 @@
-//! What a file is that is no tar archive, by its first bytes.
+//! The kind of a file that is no tar archive, by its first bytes.
 
-/// Bytes of a file that tell.
+/// Bytes of a file that [`described`] needs.
 pub const HEAD_BYTES: u64 = 8;
 
-/// What each kind of file begins with.
+/// The first bytes of each kind.
 const KINDS: [(&[u8], &str); 8] = [
     (b"PK", "it is a ZIP archive"),
     (b"\x1f\x8b", "it is compressed with gzip: import what `gunzip` makes of it"),

@@ -129,7 +129,7 @@ impl Store {
         Ok(self)
     }
 
-    /// As [`Store::sealed`], with the key in `file`; as it is, where there is neither that file nor one that was sealed.
+    /// Seals every file from now on with the key in `file`; no file if neither that one nor a sealed file exists.
     pub fn sealed_with(self, file: &Path) -> Result<Self, StoreError> {
         match self.reader.key_in(file)? {
             Some(key) => self.sealed(&key),
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    /// As [`Store::sealed_with`], but makes the key where it would be none.
+    /// Seals every file from now on with the key in `file`; makes the key if neither that file nor a sealed one exists.
     pub fn sealed_with_new(self, file: &Path) -> Result<Self, StoreError> {
         let key = match self.reader.key_in(file)? {
             Some(key) => key,

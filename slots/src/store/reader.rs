@@ -60,8 +60,7 @@ impl StoreReader {
         Ok(self)
     }
 
-    /// As [`StoreReader::sealed`], with the key in `file`; as it is, where there is neither that file nor one that was
-    /// sealed.
+    /// Decrypts every file from now on with the key in `file`; none if neither that one nor a sealed file exists.
     pub fn sealed_with(self, file: &Path) -> Result<Self, StoreError> {
         match self.key_in(file)? {
             Some(key) => self.sealed(&key),
@@ -69,7 +68,10 @@ impl StoreReader {
         }
     }
 
-    /// The key in `file`; `None` where there is neither that file nor one that was sealed.
+    /// The key in `file`; `None` if neither that one nor a sealed file exists.
+    ///
+    /// # Errors
+    /// [`StoreError::MissingKey`] if only sealed files exist.
     pub(super) fn key_in(&self, file: &Path) -> Result<Option<Key>, StoreError> {
         let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         match Key::load(file) {

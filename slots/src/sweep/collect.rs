@@ -10,8 +10,8 @@ use crate::store::{Store, StoreError};
 use crate::time::Timestamp;
 
 /// Removes every object of `model` that neither a slot file nor the engine references: what a
-/// deleted conversation saved and no slot file named yet, also before a crash. Slot files of a later version, which may
-/// reference what is older, keep nothing of what the conversation referenced, `deleted`.
+/// deleted conversation saved and no slot file named yet, also before a crash. `deleted`: the objects that the
+/// conversation referenced. They leave also where a slot file of a later version may reference them.
 ///
 /// # Errors
 /// The first failure. Everything else was removed nevertheless.

@@ -327,7 +327,7 @@ impl ModelContents {
         (!slot.objects.is_empty()).then_some(slot)
     }
 
-    /// Whether every reference of a slot file is known.
+    /// Whether `slots` have every reference to objects that are in clear.
     fn is_complete(&self) -> bool {
         self.listed && !self.hidden.has_later()
     }

@@ -81,7 +81,8 @@ fn carry_out(request: &Request, context: &Context) -> Result<Report, Failure> {
     }
 }
 
-/// The answer to a request that changes what is saved: where it breaks off, nobody knows what was changed.
+/// The answer to a request that changes saved KV. [`Failure::Unconfirmed`] where it breaks off: hobd may have made the
+/// change, a part of it or nothing.
 pub fn confirmed<T>(answer: Result<T, Failure>) -> Result<T, Failure> {
     answer.map_err(|failure| match failure {
         Failure::BrokenAnswer(why) => Failure::Unconfirmed(why),

@@ -28,9 +28,9 @@ fn open(context: &Context) -> Result<StoreReader, Failure> {
 /// What a command does with the slots directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Changes what is there. A missing key is not made.
+    /// Changes saved KV, and makes no missing key.
     Change,
-    /// Writes new KV, for which the key of an encrypted directory is made.
+    /// Writes new KV, and makes the key of an encrypted directory if it has none.
     Add,
 }
 
