@@ -190,18 +190,23 @@ fn written(shape: Shape) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{Command, CommandFactory};
 
     use super::Args;
+
+    /// The options of one benchmark that `words` give.
+    pub fn options<O: clap::Args>(words: &[&str]) -> Result<O, clap::Error> {
+        let command = O::augment_args(Command::new("bench")).no_binary_name(true);
+        O::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
 
     #[test]
     fn each_benchmark_with_bars_can_be_run_without_them() {
         let args = Args::command();
-        let has_bars = |bench: &clap::Command| {
-            bench.get_arguments().any(|it| it.get_id().as_str() == "no_bars")
-        };
+        let has_bars =
+            |bench: &Command| bench.get_arguments().any(|it| it.get_id().as_str() == "no_bars");
         let others = args.get_subcommands().filter(|bench| !has_bars(bench));
-        let others: Vec<&str> = others.map(clap::Command::get_name).collect();
+        let others: Vec<&str> = others.map(Command::get_name).collect();
         assert_eq!(others, ["render", "rows", "soak", "threads"]);
     }
 }

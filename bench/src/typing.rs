@@ -182,26 +182,19 @@ fn print(options: &Options, samples: &Samples) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Args {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::tests::options;
 
     #[test]
     fn without_a_round_the_bar_is_missed() {
-        let Args { options } = Args::parse_from(["typing", "--rounds", "0"]);
+        let options: Options = options(&["--rounds", "0"]).expect("figures of no round are NaN");
         let error = print(&options, &Samples::default()).expect_err("nothing is measured");
         assert!(error.to_string().contains("missed"), "{error}");
     }
 
     #[test]
-    fn nobody_types_no_word_a_minute() {
-        assert!(Args::try_parse_from(["typing", "--words-per-minute", "0"]).is_err());
-        assert!(Args::try_parse_from(["typing", "--words-per-minute", "1"]).is_ok());
+    fn a_speed_of_no_word_a_minute_is_refused() {
+        let of_speed = |words| options::<Options>(&["--words-per-minute", words]);
+        assert!(of_speed("0").is_err() && of_speed("1").is_ok());
     }
 }

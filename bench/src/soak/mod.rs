@@ -332,23 +332,15 @@ impl Sample {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Args {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::tests::options;
 
     #[test]
     fn a_client_without_a_conversation_is_refused() {
-        let of = |count: &str| {
-            Args::parse_from(["soak", "--minutes", "1", "--clients", "8", "--conversations", count])
-        };
         for too_few in ["0", "7"] {
-            let error = run(&of(too_few).options).expect_err("it starts no hobd");
+            let words = ["--minutes", "1", "--clients", "8", "--conversations", too_few];
+            let options: Options = options(&words).expect("each count alone is valid");
+            let error = run(&options).expect_err("it starts no hobd");
             assert!(error.to_string().contains("too few for 8 --clients"), "{error}");
         }
     }
