@@ -92,16 +92,7 @@ fn read_disk(shared: &Shared, is_wanted: impl Fn() -> bool) {
     while is_wanted()
         && let Some((number, conversation)) = next()
     {
-        let read = {
-            let _present = shared.reading();
-            store.get_slot(shared.fingerprint, &conversation)
-        };
-        // A forgotten conversation has no record, although its file is there yet.
-        let is_forgotten = matches!(shared.records().lookup(&conversation), Some(None));
-        let read = read.ok().filter(|_| !is_forgotten);
-        if let Some(record) = &read {
-            shared.learn_names(record.objects().map(|(id, _)| id));
-        }
+        let read = read_present(shared, store, &conversation);
         let mut known = shared.contents.known();
         let is_known = known.end_reading(number);
         if let Some(record) = read
@@ -110,6 +101,22 @@ fn read_disk(shared: &Shared, is_wanted: impl Fn() -> bool) {
             known.index.add(Source { record: Arc::new(record), is_private: false });
         }
     }
+}
+
+/// The record in a slot file; `None` also for a conversation that was forgotten before its file is removed.
+fn read_present(
+    shared: &Shared,
+    store: &Store,
+    conversation: &ConversationId,
+) -> Option<SlotRecord> {
+    // Until the end: the writer, which removes the files, would then drop the mark that the conversation is forgotten.
+    let _present = shared.reading();
+    let record = store.get_slot(shared.fingerprint, conversation).ok()?;
+    if matches!(shared.records().lookup(conversation), Some(None)) {
+        return None;
+    }
+    shared.learn_names(record.objects().map(|(id, _)| id));
+    Some(record)
 }
 
 /// Queues the conversations whose records are to be read.

@@ -3,8 +3,8 @@
 //! - A search finds all records that a conversation had, also replaced ones, until the conversation is forgotten.
 //! - The engine's thread, which forgets, does not wait for a search: the search forgets for it, before it finds
 //!   anything.
-//! - A search reads slot files without the lock, so several searches read different ones. What a conversation had
-//!   before it was forgotten is not added when its file was read.
+//! - A search reads slot files without the lock, so several searches read different ones. It drops the record that it
+//!   has read of a conversation that the engine's thread forgot meanwhile.
 
 use std::collections::{BTreeMap, VecDeque};
 
