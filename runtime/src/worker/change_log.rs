@@ -50,7 +50,8 @@ impl ChangeLog {
     /// Removes the conversation's name from all entries.
     pub fn forget(&mut self, conversation: &ConversationId) {
         for eviction in &mut self.evictions {
-            eviction.conversation.take_if(|known| known == conversation);
+            let forgotten = eviction.conversation.take_if(|known| known == conversation);
+            self.changed |= forgotten.is_some();
         }
     }
 

@@ -45,6 +45,7 @@ pub(crate) fn serve_unloaded(core: &mut Core, inbox: &Receiver<Command>) -> Wake
             Command::Park { done, .. } => done.send(()),
             Command::Forget { conversation, done } => {
                 core.change_log.forget(&conversation);
+                core.change_log.notify();
                 core.forget(&conversation, |removed| done.send(removed));
             }
             Command::SetClass { done, .. } => done.send(false),

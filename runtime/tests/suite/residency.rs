@@ -61,8 +61,11 @@ fn the_map_does_not_name_a_conversation_that_was_deleted_while_the_weights_were_
     assert!(block_on(engine.unload()));
     let left = || block_on(engine.map()).unwrap().left.into_iter().map(|left| left.conversation);
     assert!(left().any(|conversation| conversation == Some(name("chat"))));
+    let changes = engine.changes();
+    let before = *changes.borrow();
     block_on(engine.forget(name("chat"))).unwrap();
     assert!(left().all(|conversation| conversation.is_none()));
+    assert!(*changes.borrow() > before, "watchers of the map read it again");
 }
 
 #[test]
