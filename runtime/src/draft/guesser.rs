@@ -54,6 +54,12 @@ impl Guesser {
         self.costs.seconds(rows, row).or_else(many).unwrap_or(0.0)
     }
 
+    /// Whether the account allows to read this many rows of a timeline, and to make `count` guesses behind them.
+    pub fn affords(&self, rows: usize, count: usize) -> bool {
+        let guessing = self.seconds(std::iter::once(count)).unwrap_or(0.0);
+        self.ledger.allows(self.reading_seconds(rows) + guessing)
+    }
+
     /// The measured speed of reading; `None` before the first measurable micro-batch.
     pub fn rows_per_second(&self) -> Option<f64> {
         self.pace.rows_per_second()

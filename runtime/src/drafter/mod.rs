@@ -143,9 +143,7 @@ impl<'b> Drafter<'b> {
         let Followed { slot, timeline, .. } = request.followed;
         let held = common_prefix(self.tracks[slot].timeline.tokens(), timeline);
         let lacks = timeline.len() - held;
-        let guesser = &self.core.guesser;
-        let guessing = guesser.seconds(std::iter::once(request.count)).unwrap_or(0.0);
-        guesser.ledger.allows(guesser.reading_seconds(lacks + 1) + guessing)
+        self.core.guesser.affords(lacks + 1, request.count)
     }
 
     /// Guesses for each answer, in their order. Nothing for those that it does not follow yet. All its time is
@@ -192,10 +190,10 @@ impl<'b> Drafter<'b> {
         let max_lacks = MAX_ROWS.min(self.core.options.max_rows()) - 1;
         let guesser = &self.core.guesser;
         if lacks <= max_lacks {
-            return guesser.ledger.allows(guesser.reading_seconds(lacks + 1)).then_some(lacks);
+            return guesser.affords(lacks + 1, 0).then_some(lacks);
         }
         let rows = lacks.min(guesser.max_rows());
-        if !*may_read || !guesser.ledger.allows(guesser.reading_seconds(rows)) {
+        if !*may_read || !guesser.affords(rows, 0) {
             return None;
         }
         *may_read = false;

@@ -198,12 +198,11 @@ impl Worker<'_> {
         let Some(lacks) = self.lacked_by_mtp(index) else { return false };
         let sequence = self.slots[index].sequence;
         let guesser = &mut self.core.mtp.guesser;
-        let guessing = guesser.seconds(std::iter::once(guesses)).unwrap_or(0.0);
         if lacks < MAX_ROWS {
-            return guesser.ledger.allows(guesser.reading_seconds(lacks + 1) + guessing);
+            return guesser.affords(lacks + 1, guesses);
         }
         let rows = lacks.min(guesser.max_rows());
-        if !std::mem::take(may_read) || !guesser.ledger.allows(guesser.reading_seconds(rows)) {
+        if !std::mem::take(may_read) || !guesser.affords(rows, 0) {
             return false;
         }
         let began = Instant::now();
