@@ -94,19 +94,16 @@ impl Writer<'_> {
             return Ok(());
         }
         let on_disk = record.iter().flat_map(SlotRecord::objects).map(|(id, _)| id);
-        let named: BTreeSet<BlockId> = if is_ours {
-            on_disk.chain(named.iter().copied()).collect()
-        } else {
-            on_disk.collect()
-        };
+        let mut referenced: BTreeSet<BlockId> = on_disk.collect();
         if is_ours {
-            self.drop_from_memory(named.iter().copied());
+            referenced.extend(named);
+            self.drop_from_memory(referenced.iter().copied());
             store.remove_slot(model, conversation)?;
-            store.forget_quarantined(model, conversation, &named)?;
+            store.forget_quarantined(model, conversation, &referenced)?;
         } else {
-            store.forget(model, conversation, &named)?;
+            store.forget(model, conversation, &referenced)?;
         }
-        maintenance::collect(self.shared, self.steps, store, model, &named)
+        maintenance::collect(self.shared, self.steps, store, model, &referenced)
     }
 
     /// Drops the candidates that no conversation refers to or holds from the memory tier. Returns
