@@ -253,9 +253,9 @@ impl Guessing<'_> {
         let mut count = rows.len();
         if step == 0 {
             let lacked: usize = rows.iter().filter_map(|it| self.heads.lacks(it.sequence)).sum();
+            self.heads.begin(rows)?;
             self.mtp.counters.computed_tokens += lacked as u64;
             count += lacked;
-            self.heads.begin(rows)?;
         } else {
             self.heads.go_on(rows)?;
         }
