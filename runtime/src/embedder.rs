@@ -6,8 +6,8 @@
 //!   answers leave one.
 //! - The context is made with the first text. Without a text for ten minutes it is freed, and the
 //!   weights with it.
-//! - A text that nobody waits for any more is left out: where a text takes longer than its asker waits, those behind
-//!   it would wait for all that were given up.
+//! - The thread skips a text once the patience of its caller is over: otherwise it would compute all texts that their
+//!   callers have given up before it came to one that a caller waits for.
 //! - A text without a vector is no error: it is found by its words alone.
 //!
 //! [`recall`]: hob_slots::recall
@@ -55,7 +55,7 @@ struct Inner {
 struct Text {
     tokens: Vec<Token>,
     vector: mpsc::Sender<Vec<f32>>,
-    /// From then on nobody waits for its vector.
+    /// The caller of [`Embedder::embed`] stops to wait then.
     until: Instant,
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_nobody_waits_for_is_left_out() {
+    fn the_thread_skips_a_text_whose_caller_has_given_up() {
         let model = FakeModel::new().with_pooling("mean");
         let (texts, inbox) = mpsc::channel();
         let answers = [Duration::ZERO, PATIENCE, Duration::ZERO].map(|patience| {

@@ -1,5 +1,5 @@
-//! What is known of a model that guesses, or of MTP heads: how often guesses are right, how long they take, and the
-//! time that they may take.
+//! Measures a draft model, or MTP heads: how often their guesses are right and how long they take. Holds the account of
+//! the time that they may take.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Guesser {
         (0..longest).map(|step| self.costs.seconds(rows(step), row)).sum()
     }
 
-    /// The seconds that this many rows of a timeline take, as far as that is known.
+    /// The seconds that this many rows of a timeline take, by what was measured; 0 before that.
     pub fn reading_seconds(&self, rows: usize) -> f64 {
         let row = self.rows_per_second().map(f64::recip);
         let many = || row.map(|row| row * rows as f64);

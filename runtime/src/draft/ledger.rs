@@ -1,4 +1,4 @@
-//! The time that a draft model may take.
+//! The time that a draft model, or MTP heads in its place, may take.
 //!
 //! - Every micro-batch of the model earns a small part of its time; what the draft model computes, imports and
 //!   exports beside an answer spends, and each token that it made cheaper earns what it saved. So in the long run

@@ -12,7 +12,7 @@
 //! - [`Acceptance`] and [`Confidence`] learn how often guesses are right, also of those that were not
 //!   computed.
 //! - [`CostCurve`] learns how long micro-batches take, by their rows.
-//! - [`Ledger`] bounds the time that a draft model or MTP heads may take; [`Guesser`] is all that is known of them.
+//! - [`Ledger`] bounds the time that a draft model or MTP heads may take; [`Guesser`] has it, and measures them.
 //! - [`lengths`] chooses how much of each draft to compute: nothing, where that would not be faster.
 
 mod acceptance;
@@ -63,7 +63,7 @@ impl Default for Source {
 }
 
 impl Source {
-    /// Whether a [`Guesser`] is known of it.
+    /// Whether a [`Guesser`] measures it.
     pub fn has_guesser(&self) -> bool {
         !matches!(self, Self::Lookup { .. })
     }

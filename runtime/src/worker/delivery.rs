@@ -35,8 +35,8 @@ impl Delivery {
 }
 
 impl Worker<'_> {
-    /// Ends the deliveries that no work waits for any more. Called behind all queued commands: a caller that drops its
-    /// turn sends one.
+    /// Ends the deliveries whose caller has dropped its turn or whose patience is over; all of them while a caller
+    /// waits until KV is saved. Called behind all queued commands: a caller that drops its turn sends one.
     pub(super) fn end_deliveries(&mut self) {
         let is_awaited = !self.settling.is_empty() || !self.saving.is_empty();
         for slot in &mut self.slots {

@@ -99,7 +99,7 @@ impl Worker<'_> {
         of_model.unwrap_or(self.core.mtp.counters.accepted_tokens)
     }
 
-    /// What is known of the draft model, or of the MTP heads that guess in its place.
+    /// Measures the draft model, or the MTP heads that guess in its place.
     pub(super) fn guesser(&self) -> Option<&Guesser> {
         let of_model = self.drafter.as_ref().map(|drafter| &drafter.core.guesser);
         of_model.or_else(|| self.uses_mtp.then_some(&self.core.mtp.guesser))
