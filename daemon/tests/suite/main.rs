@@ -29,6 +29,7 @@ mod crashes;
 mod deleted_slots_directory;
 mod deleted_words;
 mod deletion;
+mod delivery;
 mod detached;
 mod device_bridge;
 mod dialogue;

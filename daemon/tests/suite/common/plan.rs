@@ -101,6 +101,12 @@ impl Plan {
         self
     }
 
+    /// How long the engine's work behind an answer waits for hobd.
+    pub fn delivery_patience(mut self, patience: Duration) -> Self {
+        self.options.delivery_patience = patience;
+        self
+    }
+
     /// A conversation stays whole in the cells.
     pub fn without_eviction(mut self) -> Self {
         self.options.away = None;

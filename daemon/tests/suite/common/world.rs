@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use hob_daemon::chat::identity::Session;
 use hob_daemon::chat::shorten::{Shortened, ShorteningEvent};
 use hob_daemon::clock::ProcessTime;
 use hob_daemon::http::serve::serve;
@@ -133,6 +134,22 @@ impl World {
         let waiting = self.call("POST", "/v1/chat/completions").json(&body).open();
         self.until("one request waits", |world| world.status().waiting == 1);
         (first, waiting)
+    }
+
+    /// Hands out all of an answer, calls `behind`, and then drops the answer, as a stream does behind its end.
+    pub fn hand_out(&self, body: &Value, behind: impl FnOnce()) {
+        let handed_out = async {
+            let (_, mut answer) = self.parts.chat.answer(body, &Session::default()).await.unwrap();
+            while let Some(piece) = answer.next().await {
+                piece.unwrap();
+            }
+            answer
+        };
+        let ended = async { tokio::time::timeout(wait::PATIENCE, handed_out).await };
+        let answer = self.runtime.block_on(ended).expect("it ends");
+        behind();
+        let _inside = self.runtime.enter();
+        drop(answer);
     }
 
     /// A conversation with all its branches.
