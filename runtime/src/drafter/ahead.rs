@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::backend::fake::FakeModel;
-    use crate::backend::{Backend, ContextShape, Model};
+    use crate::backend::{Backend, Model};
     use crate::draft_model::DraftModel;
     use crate::drafter::{DrafterCore, Owner};
     use crate::options::EngineOptions;
@@ -88,15 +88,27 @@ mod tests {
         Followed { slot: 0, timeline, owner: Some(owner) }
     }
 
-    #[test]
-    fn what_is_restored_of_another_conversation_does_not_reach_the_one_that_took_its_slot() {
+    /// Calls `check` with a drafter of one slot. `cells`: of its context; `None`: as many as hobd makes.
+    fn with_drafter(
+        target: Option<Duration>,
+        cells: Option<usize>,
+        mut check: impl FnMut(&mut Drafter<'_>),
+    ) {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new());
-        let options = EngineOptions { slots: 1, micro_batch_target: None, ..Default::default() };
-        let shape = options.shape(model.facts());
+        let options = EngineOptions { slots: 1, micro_batch_target: target, ..Default::default() };
+        let mut shape = options.shape(model.facts());
+        shape.context_tokens = cells.unwrap_or(shape.context_tokens);
         let mut run = |backend: &mut dyn Backend| {
             let draft_model = DraftModel::new(model.clone(), ModelHash([0; 8]), &*model).unwrap();
             let core = DrafterCore::new(draft_model, None, &options, || {});
-            let mut drafter = Drafter::new(backend, core, model.vocabulary().len());
+            check(&mut Drafter::new(backend, core, model.vocabulary().len()));
+        };
+        model.with_context(shape, &mut run).unwrap();
+    }
+
+    #[test]
+    fn what_is_restored_of_another_conversation_does_not_reach_the_one_that_took_its_slot() {
+        with_drafter(None, None, |drafter| {
             let [private, other] = [7, 8].map(|token| vec![Token(token); 200]);
             drafter.turn_to(&text("private", &private));
             assert!(drafter.read(0, &private, false));
@@ -108,19 +120,12 @@ mod tests {
                 drafter.read_ahead(&text("other", &other), 200);
                 assert!(other.starts_with(drafter.tracks[0].timeline.tokens()));
             }
-        };
-        model.with_context(shape, &mut run).unwrap();
+        });
     }
 
     #[test]
     fn no_restore_outlasts_its_turn() {
-        let model: Arc<dyn Model> = Arc::new(FakeModel::new());
-        let options = EngineOptions { slots: 1, micro_batch_target: None, ..Default::default() };
-        let shape = options.shape(model.facts());
-        let mut run = |backend: &mut dyn Backend| {
-            let draft_model = DraftModel::new(model.clone(), ModelHash([0; 8]), &*model).unwrap();
-            let core = DrafterCore::new(draft_model, None, &options, || {});
-            let mut drafter = Drafter::new(backend, core, model.vocabulary().len());
+        with_drafter(None, None, |drafter| {
             let tokens = vec![Token(7); 200];
             drafter.turn_to(&text("chat", &tokens));
             drafter.restore(&text("chat", &tokens));
@@ -130,24 +135,16 @@ mod tests {
             drafter.restore(&text("chat", &tokens));
             drafter.read_ahead(&text("chat", &tokens), 200);
             assert!(drafter.tracks[0].restoring.is_none(), "no turn runs");
-        };
-        model.with_context(shape, &mut run).unwrap();
+        });
     }
 
     #[test]
     fn a_micro_batch_that_finds_no_room_teaches_no_speed() {
-        let model: Arc<dyn Model> = Arc::new(FakeModel::new());
         let target = Some(Duration::from_millis(100));
-        let options = EngineOptions { slots: 1, micro_batch_target: target, ..Default::default() };
-        let shape = ContextShape { context_tokens: 32, ..options.shape(model.facts()) };
-        let mut run = |backend: &mut dyn Backend| {
-            let draft_model = DraftModel::new(model.clone(), ModelHash([0; 8]), &*model).unwrap();
-            let core = DrafterCore::new(draft_model, None, &options, || {});
-            let mut drafter = Drafter::new(backend, core, model.vocabulary().len());
+        with_drafter(target, Some(32), |drafter| {
             assert!(!drafter.read(0, &[Token(7); 64], false));
             assert_eq!(drafter.core.guesser.rows_per_second(), None);
             assert_eq!(drafter.core.guesser.seconds(std::iter::once(1)), None);
-        };
-        model.with_context(shape, &mut run).unwrap();
+        });
     }
 }
