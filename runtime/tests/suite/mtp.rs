@@ -194,7 +194,7 @@ fn a_draft_model_guesses_in_place_of_the_heads() {
     let options = EngineOptions { draft_model: Some(drafter.unwrap()), ..options() };
     let engine = engine(&model, None, options);
     let (_, counts) = answered(&engine, endless("chat", &story(&model), 60));
-    assert_eq!(counts.mtp_drafted, 0, "{counts:?}");
+    assert!(counts.model_drafted > 0 && counts.mtp_drafted == 0, "{counts:?}");
 }
 
 /// On the context itself: what a head lacks, and that its guesses do not depend on when it computed that.
