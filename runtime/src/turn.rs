@@ -132,24 +132,25 @@ impl Turn {
             event = self.events.recv() => event,
             death = died(&mut self.death) => Some(TurnEvent::Failed(TurnError::Dead(death))),
         };
-        self.or_stopped(event)
+        Some(self.or_stopped(event))
     }
 
     /// The next event, for callers without a runtime; `None` after the last one.
     pub fn next_blocking(&mut self) -> Option<TurnEvent> {
+        if self.over {
+            return None; // The engine keeps its end of the channel until the turn is dropped.
+        }
         let event = self.events.blocking_recv();
-        self.or_stopped(event)
+        Some(self.or_stopped(event))
     }
 
     /// A channel that ends without a last event means that the engine has stopped or died.
-    fn or_stopped(&mut self, event: Option<TurnEvent>) -> Option<TurnEvent> {
-        let stopped = || {
+    fn or_stopped(&mut self, event: Option<TurnEvent>) -> TurnEvent {
+        let event = event.unwrap_or_else(|| {
             let death = self.death.borrow().clone();
-            let error = death.map_or(TurnError::Stopped, TurnError::Dead);
-            (!self.over).then_some(TurnEvent::Failed(error))
-        };
-        let event = event.or_else(stopped);
-        self.over |= matches!(event, Some(TurnEvent::Finished { .. } | TurnEvent::Failed(_)));
+            TurnEvent::Failed(death.map_or(TurnError::Stopped, TurnError::Dead))
+        });
+        self.over = matches!(event, TurnEvent::Finished { .. } | TurnEvent::Failed(_));
         event
     }
 }

@@ -1,13 +1,13 @@
 //! The work behind an answer, while its caller keeps the turn and after that.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnEvent};
 use hob_slots::Token;
 
-use crate::support::wait::until;
+use crate::support::wait::{PATIENCE, until};
 use crate::support::*;
 
 /// Longer than any test.
@@ -58,6 +58,17 @@ fn a_caller_that_keeps_its_turn_delays_the_work_for_the_patience_alone() {
     let (turn, timeline) = answered(&engine, &tokens(&model, &user("hello")));
     until("the last token is computed", || held(&engine) == timeline.len());
     drop(turn);
+    engine.shutdown();
+}
+
+#[test]
+fn a_caller_that_asks_for_more_than_the_last_event_does_not_wait() {
+    let model = fake();
+    let engine = engine(&model, None, patient(FOREVER));
+    let (mut turn, _) = answered(&engine, &tokens(&model, &user("hello")));
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || send.send(turn.next_blocking().is_none()));
+    assert_eq!(receive.recv_timeout(PATIENCE), Ok(true));
     engine.shutdown();
 }
 
