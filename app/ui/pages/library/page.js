@@ -2,6 +2,7 @@
 
 import { ago, classes, every, formatter, go, html, t, useEffect, useRef, useState, useStore } from "/lib.js";
 import { ask, Button, Icon, IconButton, orToast, useNextFocus } from "/parts.js";
+import { Reading } from "/parts/reading.js";
 import { newChatAbout } from "../../chat/about.js";
 import { addDocument, listDocuments, readDocument, removeDocument } from "../../documents/api.js";
 import { Bar } from "../../documents/chip.js";
@@ -58,8 +59,7 @@ export function Page() {
     const ends = [every(REFRESH_MS, refresh), takeDrops(add)];
     return () => ends.forEach((end) => end());
   }, []);
-  if (!documents && error) return html`<p class="error" role="alert">${error.message}</p>`;
-  if (!documents) return html`<p class="note" role="status">${t("memory.reading")}</p>`;
+  if (!documents) return html`<${Reading} words=${t("memory.reading")} error=${error} />`;
   const isEmpty = !documents.length && !incoming.length;
   return html`
     <p class="note">${t("library.what")}</p>

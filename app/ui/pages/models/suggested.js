@@ -2,6 +2,7 @@
 
 import { api, bytes, count, html, t, useRef, useState } from "/lib.js";
 import { Icon, openLink, useNextFocus } from "/parts.js";
+import { Reading } from "/parts/reading.js";
 import { useReading } from "/chat/daemon.js";
 import { Directory } from "./directory.js";
 import { FetchControl, FetchFailure, useFetch } from "./fetching.js";
@@ -20,8 +21,7 @@ export function Suggested({ onFetched }) {
     onFetched();
   });
   useReading(read);
-  if (!suggested && error) return html`<p class="error" role="alert">${error.message}</p>`;
-  if (!suggested) return html`<p class="note" role="status">${t("first.measuring")}</p>`;
+  if (!suggested) return html`<${Reading} words=${t("first.measuring")} error=${error} />`;
   const { data, directory } = suggested;
   const fetchable = data.find(({ fetch }) => fetch);
   return html`

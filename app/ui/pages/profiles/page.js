@@ -2,6 +2,7 @@
 
 import { address, api, every, go, html, shownName, t, useEffect, useState } from "/lib.js";
 import { askText, Button, Icon } from "/parts.js";
+import { Reading } from "/parts/reading.js";
 import { useReading } from "/chat/daemon.js";
 import { slugOf } from "./draft.js";
 import { Editor } from "./editor.js";
@@ -27,8 +28,7 @@ function List() {
   useReading(read);
   const isWarming = list?.data.some(isBeingRead);
   useEffect(() => (isWarming ? every(WARM_POLL_MS, read) : undefined), [isWarming]);
-  if (error && !list) return html`<p class="error" role="alert">${error.message}</p>`;
-  if (!list) return html`<p class="note" role="status">${t("profiles.reading")}</p>`;
+  if (!list) return html`<${Reading} words=${t("profiles.reading")} error=${error} />`;
   return html`
     <div class="row apart">
       <p class="note grow">${t("profiles.what")} ${t("profiles.default.hint")}</p>

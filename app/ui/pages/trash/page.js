@@ -2,6 +2,7 @@
 
 import { ago, api, createStore, every, html, t, useEffect, useStore } from "/lib.js";
 import { ask, Button, Icon, toast, useNextFocus } from "/parts.js";
+import { Reading } from "/parts/reading.js";
 import { chats } from "/chat/chats.js";
 import { useReading } from "/chat/daemon.js";
 import { deleteForGood, restoreChats } from "/chat/deleting.js";
@@ -37,8 +38,7 @@ export function Page() {
   useEffect(() => every(REFRESH_MS, refresh), []);
   // A chat that goes into the trash leaves the list, and comes back to it.
   useReading(refresh, [listed]);
-  if (!list && error) return html`<p class="error" role="alert">${error.message}</p>`;
-  if (!list) return html`<p class="note" role="status">${t("memory.reading")}</p>`;
+  if (!list) return html`<${Reading} words=${t("memory.reading")} error=${error} />`;
   return html`
     <div class="row apart">
       <p class="note grow trash-about">${t("trash.about", { time: retentionMs })}</p>
