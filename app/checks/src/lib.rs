@@ -9,9 +9,10 @@
 //! - A missing browser fails the check and names the package; no check is skipped.
 //!
 //! Reading order: [`tools`] (programs and paths), [`hobd`], [`browser`] (WebDriver), [`page`], [`input`]
-//! and [`chat`] (what a user sees and does), [`openings`] (what checks begin with), [`keys`], [`axe`], [`canary`] and [`hostile`], [`desktop`]
+//! and [`chat`] (what a user sees and does), [`openings`] (what checks begin with), [`answers`], [`keys`], [`axe`], [`canary`] and [`hostile`], [`desktop`]
 //! (the app in its window, on a [`screen`] and a [`bus`]); then `tests/`.
 
+pub mod answers;
 pub mod axe;
 pub mod browser;
 pub mod bus;

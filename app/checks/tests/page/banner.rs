@@ -1,23 +1,21 @@
 //! The line above every page.
 
+use hob_checks::answers::status_with;
 use hob_checks::{Hobd, Look, Model, Page};
+use serde_json::json;
 
 /// The status of a daemon that loads a model, whose name is one long word.
-const LOADING: &str = "
-    const answer = window.fetch;
-    window.fetch = async (path, ...rest) => {
-        const response = await answer(path, ...rest);
-        if (path !== '/v1/status') return response;
-        const loading = { residency: 'loading', loaded_percent: 40, model: 'Qwen_2.5_'.repeat(14) };
-        return Response.json({ ...(await response.json()), ...loading });
-    };";
+fn loading() -> String {
+    let model = "Qwen_2.5_".repeat(14);
+    status_with(&json!({"residency": "loading", "loaded_percent": 40, "model": model}))
+}
 
 #[test]
 fn the_words_beside_its_progress_have_their_room() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
-    page.script(LOADING);
+    page.script(&loading());
     page.shows("@banner progress");
     page.reads("@banner", "Loading Qwen");
 
@@ -39,6 +37,6 @@ fn a_screen_reader_knows_its_place_before_it_has_words() {
     page.shows("@composer");
     assert_eq!(page.count("@banner"), 0);
     page.script("one('.page > [role=status]').dataset.isKnown = true");
-    page.script(LOADING);
+    page.script(&loading());
     page.shows("[data-is-known] > @banner");
 }

@@ -1,5 +1,6 @@
 //! The first visit, with and without a token.
 
+use hob_checks::answers::held;
 use hob_checks::{Hobd, Model, Page};
 use serde_json::json;
 
@@ -13,21 +14,13 @@ fn a_first_visit_can_write_at_once() {
     page.reads(".side", "No chats yet");
 }
 
-/// Holds the status back until `release()`.
-const WITHOUT_STATUS: &str = "
-    const answer = window.fetch;
-    const released = new Promise((release) => { window.release = release; });
-    window.fetch = async (path, ...rest) => {
-        if (path === '/v1/status') await released;
-        return answer(path, ...rest);
-    };";
-
 #[test]
 fn the_composer_stays_in_its_place_when_the_status_arrives() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
-    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WITHOUT_STATUS}));
+    let source = held("/v1/status");
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": source}));
     page.go(&hobd.origin());
     page.shows("@composer");
     let top = || page.script("return one('@composer').getBoundingClientRect().top");

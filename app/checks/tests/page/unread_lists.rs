@@ -1,5 +1,6 @@
 //! What cannot be read or checked: it says why, once, and is there when the daemon answers again.
 
+use hob_checks::answers::held;
 use hob_checks::{Hobd, Model, Page};
 
 /// Answers each request for documents with an error until `isDown` is false.
@@ -28,21 +29,12 @@ fn a_library_that_cannot_be_read_says_why_once_and_is_there_afterwards() {
     page.reads("@page-library", "Drop text");
 }
 
-/// Holds each request for documents back until `release()`.
-const HOLD: &str = "
-    const answer = window.fetch;
-    const released = new Promise((release) => { window.release = release; });
-    window.fetch = async (path, ...rest) => {
-        if (path.includes('/v1/documents?')) await released;
-        return answer(path, ...rest);
-    };";
-
 #[test]
 fn a_library_says_that_it_is_being_read() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
-    page.script(HOLD);
+    page.script(&held("/v1/documents?"));
     page.click("@to-library");
     page.reads("@page-library [role=status]", "Reading");
     page.script("window.release()");

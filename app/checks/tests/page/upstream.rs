@@ -2,7 +2,9 @@
 
 use std::fs;
 
+use hob_checks::answers::status_with;
 use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
 
 /// The engine with a context of so many tokens, and a hobd in front of it with its page.
 fn start(context: &str) -> (Hobd, Hobd, Page) {
@@ -49,16 +51,6 @@ fn a_chat_that_another_client_begins_is_listed() {
     page.reads("@chat", "Say this: bread");
 }
 
-/// The engine says nothing of its context from here on.
-const NO_CONTEXT: &str = "
-    const answer = window.fetch;
-    window.fetch = async (path, ...rest) => {
-        const response = await answer(path, ...rest);
-        if (path !== '/v1/status') return response;
-        const status = {...(await response.json()), conversation_tokens: 0};
-        return new Response(JSON.stringify(status));
-    };";
-
 #[test]
 fn the_settings_say_where_the_engine_is_and_what_it_tells() {
     let (engine, _hobd, page) = start("16384");
@@ -67,7 +59,8 @@ fn the_settings_say_where_the_engine_is_and_what_it_tells() {
     page.reads("@engine", "fake");
     page.reads("@page-settings @context", "tokens");
     assert_eq!(page.count("@page-settings .error"), 0, "no setting of this daemon is missed");
-    page.script(NO_CONTEXT);
+    // The engine says nothing of its context from here on.
+    page.script(&status_with(&json!({"conversation_tokens": 0})));
     page.hides("@page-settings @context");
 }
 
@@ -96,21 +89,12 @@ fn a_message_that_is_too_long_for_the_engine_offers_no_way_that_it_has_not() {
     assert_eq!(page.count("@go-on") + page.count("@summarise"), 0);
 }
 
-/// The engine's model has a long name from here on.
-const LONG_NAME: &str = "
-    const answer = window.fetch;
-    window.fetch = async (path, ...rest) => {
-        const response = await answer(path, ...rest);
-        if (path !== '/v1/status') return response;
-        const model = 'Meta-Llama-3.1-70B-Instruct-'.repeat(4);
-        return new Response(JSON.stringify({...(await response.json()), model}));
-    };";
-
 #[test]
 fn a_long_name_of_the_engine_s_model_leaves_the_title_its_room() {
     let (_engine, _hobd, page) = start("16384");
     page.reads("@model", "fake");
-    page.script(LONG_NAME);
+    let name = "Meta-Llama-3.1-70B-Instruct-".repeat(4);
+    page.script(&status_with(&json!({"model": name})));
     page.until("it is there in full under the pointer", "one('@model').title.length > 100");
     page.until("it is cut", "one('@model').offsetWidth < 300");
 }
