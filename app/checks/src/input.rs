@@ -67,6 +67,16 @@ impl Page {
         self.on_element(place, "pointed at", |element| self.mouse(&[to_the_middle_of(element)]));
     }
 
+    /// Presses the mouse's button where the mouse is, and does not release it.
+    pub fn hold_mouse(&self) {
+        self.mouse(&[json!({"type": "pointerDown", "button": 0})]).expect("the mouse is pressed");
+    }
+
+    /// Releases the mouse's button.
+    pub fn release_mouse(&self) {
+        self.mouse(&[json!({"type": "pointerUp", "button": 0})]).expect("the mouse is released");
+    }
+
     /// Dispatches the events of a mouse that enters and leaves at once. With real moves, a busy machine
     /// may pause in between.
     pub fn brush(&self, place: &str) {

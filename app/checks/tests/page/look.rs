@@ -102,12 +102,6 @@ fn a_button_looks_pressed_while_it_is() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows(".suggestions:not(.unknown)");
-    let mouse = |kind: &str| {
-        let actions = json!([{"type": kind, "button": 0}]);
-        let mouse = json!({"type": "pointer", "id": "mouse",
-            "parameters": {"pointerType": "mouse"}, "actions": actions});
-        page.command("actions", Some(json!({"actions": [mouse]}))).expect("a mouse");
-    };
     for place in [".side-top [aria-label='New chat']", ".suggestions > :first-child"] {
         let paint = || {
             page.script_with(
@@ -117,9 +111,9 @@ fn a_button_looks_pressed_while_it_is() {
         };
         page.hover(place);
         let hovered = paint();
-        mouse("pointerDown");
+        page.hold_mouse();
         assert_ne!(paint(), hovered, "{place}");
-        mouse("pointerUp");
+        page.release_mouse();
     }
 }
 
