@@ -119,6 +119,24 @@ impl Page {
         });
     }
 
+    /// Drops files on the middle of the page, as the system's file manager does, and returns whether the page takes
+    /// them. `files`: their names and texts.
+    pub fn drop_files(&self, files: &[(String, String)]) -> bool {
+        let dropped = self.script_with(
+            "const dataTransfer = new DataTransfer();
+             for (const [name, text] of arguments[0]) dataTransfer.items.add(new File([text], name));
+             const target = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
+             const fire = kind => {
+                 const event = new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer});
+                 target.dispatchEvent(event);
+                 return event.defaultPrevented;
+             };
+             return fire('dragover') && fire('drop')",
+            &[json!(files)],
+        );
+        dropped.as_bool().expect("whether it was taken")
+    }
+
     /// Presses a chord: `Enter`, `Control+k`.
     pub fn press(&self, chord: &str) {
         self.keyboard(&keys::chord(chord));

@@ -18,22 +18,8 @@ fn file(hobd: &Hobd, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Drops a file on the middle of the page, as the system's file manager does.
 fn drop_file(page: &Page, name: &str, text: &str) -> bool {
-    let dropped = page.script_with(
-        "const [name, text] = arguments;
-         const dataTransfer = new DataTransfer();
-         dataTransfer.items.add(new File([text], name));
-         const target = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
-         const fire = kind => {
-             const event = new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer});
-             target.dispatchEvent(event);
-             return event.defaultPrevented;
-         };
-         return fire('dragover') && fire('drop')",
-        &[json!(name), json!(text)],
-    );
-    dropped.as_bool().unwrap()
+    page.drop_files(&[(name.to_owned(), text.to_owned())])
 }
 
 fn paste(page: &Page, text: &str) {

@@ -1,5 +1,6 @@
 //! The page in a low window, such as one at 200 %: all of it can be seen and pressed.
 
+use hob_checks::answers::held;
 use hob_checks::{Browser, Hobd, Look, Model, Page};
 use serde_json::Value;
 
@@ -71,18 +72,10 @@ fn many_attached_files_leave_the_composer_in_sight() {
     let (_hobd, page) = Page::with_answers(&["apples"]);
     page.show(low(1280, 480));
     // The files are on their way for as long as the check takes.
-    page.script(
-        "const answer = window.fetch;
-         window.fetch = (path, ...rest) =>
-             path.startsWith('/v1/documents') ? new Promise(() => {}) : answer(path, ...rest);
-         const dataTransfer = new DataTransfer();
-         for (let n = 1; n <= 40; n += 1)
-             dataTransfer.items.add(new File([`The castle had ${n} doors.`], `castle-${n}.txt`));
-         const fire = kind => one('@composer').dispatchEvent(
-             new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer}));
-         fire('dragover');
-         fire('drop')",
-    );
+    page.script(&held("/v1/documents"));
+    let file = |n: u32| (format!("castle-{n}.txt"), format!("The castle had {n} doors."));
+    let files: Vec<_> = (1..=40).map(file).collect();
+    assert!(page.drop_files(&files));
     page.until("all are attached", "all('@document-chip').length === 40");
 
     assert!(is(&page, "one('@send').getBoundingClientRect().bottom <= innerHeight"));
