@@ -1,7 +1,7 @@
 //! The settings of model and disk: what each costs, what is in force when, and what a flag locks.
 
-use hob_checks::{Hobd, Model, Page};
-use serde_json::Value;
+use hob_checks::{Hobd, Look, Model, Page};
+use serde_json::{Value, json};
 
 fn setting(hobd: &Hobd, key: &str) -> Value {
     let list = hobd.client.get("/v1/settings");
@@ -58,6 +58,19 @@ fn the_slider_of_the_context_stays_as_wide_while_it_is_moved() {
     );
     page.reads("@engine @context-takes", "16,384 tokens");
     assert_eq!(width(), before);
+}
+
+#[test]
+fn the_slider_of_the_context_has_room_at_a_large_text_size() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open_as(&hobd, Look { width: 400, height: 800, ..Look::default() });
+    page.shows("@composer");
+    page.cdp("Page.setFontSizes", &json!({"fontSizes": {"standard": 32}}));
+    let size = "parseFloat(getComputedStyle(document.documentElement).fontSize)";
+    page.until("the page follows", &format!("Math.abs({size} - 30) < 0.01"));
+    page.script("location.hash = '#/settings'");
+    page.shows("@engine");
+    page.until("it can be moved", "one('@engine @context').clientWidth > 40");
 }
 
 #[test]
