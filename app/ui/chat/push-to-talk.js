@@ -124,11 +124,10 @@ function usePushToTalk(conversation, focusComposer, disabled) {
       failed(mine, error);
     }
   };
-  /** `pointerId`: of a pointer that was released; undefined for a key. */
-  const release = async (pointerId) => {
+  /** `pointerId`: of a pointer that was released; a key releases what any of them holds. */
+  const release = async (pointerId = turn.current?.pointerId) => {
     const mine = turn.current;
-    const isOther = pointerId !== undefined && pointerId !== mine?.pointerId;
-    if (!mine || isOther || phase === "transcribing") return;
+    if (!mine || pointerId !== mine.pointerId || phase === "transcribing") return;
     mine.isReleased = true;
     // The microphone is still opening: `press` calls again.
     if (!mine.recording) return;
