@@ -46,6 +46,16 @@ fn another_language_leaves_the_focus_and_what_is_not_saved_yet() {
     page.until("the window has the page's name", "document.title === 'Optionen – Hob'");
 }
 
+/// In another language the other pages are drawn again in place: a `pure` component of theirs would keep its words.
+#[test]
+fn no_component_of_the_other_pages_is_pure() {
+    for directory in ["pages", "documents", "parts"] {
+        for (file, script) in scripts(&interface().join(directory)) {
+            assert!(!script.contains("pure("), "{}", file.display());
+        }
+    }
+}
+
 #[test]
 fn every_language_has_every_string_with_the_same_placeholders() {
     let [english, german] = ["en", "de"].map(strings);
