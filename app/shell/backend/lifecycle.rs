@@ -34,7 +34,7 @@ pub enum Order {
 
 /// What follows the end of one lifecycle.
 pub enum Next {
-    /// Nothing: everything is saved.
+    /// Nothing: the app ends.
     Stop,
     /// Another daemon, at the same address if that is known.
     Restart { address: Option<SocketAddr> },
