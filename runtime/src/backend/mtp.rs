@@ -15,7 +15,7 @@ use super::{DecodeError, Sequence};
 /// The MTP heads of a model's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MtpHeads {
-    /// The file has none, or they are not wanted.
+    /// The file has none, or the options of the model leave them out.
     #[default]
     None,
     /// In memory with the weights.
@@ -54,8 +54,8 @@ pub trait Mtp {
     /// Until the next call, micro-batches keep the hidden states of the rows of these sequences.
     fn follow(&mut self, sequences: &[Sequence]);
 
-    /// How many rows of the sequence were kept and not computed since. `None`: the hidden state of its last token was
-    /// not kept, so no guess is possible.
+    /// How many rows of the sequence the heads keep and have not computed. `None`: they lack the hidden state of its last
+    /// token, and guess nothing.
     fn lacks(&self, sequence: Sequence) -> Option<usize>;
 
     /// Computes the first `rows` of those that the sequence lacks.

@@ -1,7 +1,7 @@
 //! Which files have MTP heads that guess here, and llama.cpp's functions for their hidden states.
 //!
-//! - llama.cpp ends the process where a graph lacks a tensor of a head, or has several. So the architectures are known
-//!   whose graphs, in the pinned version, were read, and the tensors are looked up before the weights are loaded.
+//! - llama.cpp ends the process where a graph lacks a tensor of a head, or has several. So [`ARCHITECTURES`] lists the
+//!   tensors that the graphs of the pinned version assert, and [`find`] looks for them before llama.cpp loads the weights.
 //! - The functions are in the staging header `src/llama-ext.h`, which the bindings leave out. They are C++, so their
 //!   symbols have the names that Itanium's ABI gives them; a version that changes one does not link.
 
@@ -68,7 +68,7 @@ unsafe extern "C" {
     #[link_name = "_Z26llama_set_embeddings_nextnP13llama_contextbb"]
     pub(super) fn set_embeddings_nextn(context: *mut sys::llama_context, value: bool, masked: bool);
 
-    /// The hidden state of the row `row` of the last micro-batch; null for one that was not kept.
+    /// The hidden state of the row `row` of the last micro-batch; null where llama.cpp kept none.
     #[link_name = "_Z30llama_get_embeddings_nextn_ithP13llama_contexti"]
     pub(super) fn get_embeddings_nextn_ith(context: *mut sys::llama_context, row: i32) -> *mut f32;
 }

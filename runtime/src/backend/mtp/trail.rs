@@ -1,17 +1,18 @@
-//! What is kept of a sequence until its model's MTP heads compute it.
+//! The rows of a sequence that the context of MTP heads keeps until it computes them.
 //!
 //! - Pure: positions, tokens and hidden states.
-//! - A row of the heads is a token and the hidden state of the token before it. The rows that are kept have adjacent
+//! - A row of the heads is a token and the hidden state of the token before it. The rows of a trail have adjacent
 //!   positions, up to the newest token.
-//! - At most [`MAX_KEPT`] rows are kept: of a longer prompt, the heads see the end.
-//! - Trails share hidden states: a mark before each draft of a running state copies none of up to 14 MB.
+//! - A trail drops its first row beyond [`MAX_KEPT`]: of a longer prompt, the heads compute the end.
+//! - Trails share hidden states: the worker marks a running state before each draft, and the mark's trail copies none of
+//!   up to 14 MB.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hob_slots::Token;
 
-/// Rows of a sequence that are kept at most. A hidden state takes 4 to 28 KB.
+/// Rows that a trail keeps at most. A hidden state takes 4 to 28 KB.
 const MAX_KEPT: usize = 512;
 
 /// A row that the heads have not computed.
@@ -56,14 +57,14 @@ impl Trail {
         self.newest = Some((position, hidden));
     }
 
-    /// Tokens were added whose hidden states are not known.
+    /// The model has computed tokens whose hidden states the trail does not get.
     pub fn pass(&mut self) {
         self.kept.clear();
         self.newest = None;
     }
 
-    /// Only the first `len` tokens of the sequence stay. Returns from where on the heads' cells must be dropped, if they
-    /// must.
+    /// Only the first `len` tokens of the sequence stay. Returns the position from which the caller drops the
+    /// heads' cells, if it must.
     pub fn cut(&mut self, len: usize) -> Option<usize> {
         let stay = self.kept.partition_point(|kept| kept.position < len);
         if self.newest.as_ref().is_some_and(|(newest, _)| *newest >= len) {

@@ -40,7 +40,7 @@ pub(super) struct Heads {
     max_outputs: usize,
     /// By sequence.
     trails: Vec<Trail>,
-    /// Sequences whose rows are kept.
+    /// Sequences whose rows [`Heads::keep`] adds to their trails.
     followed: Vec<Sequence>,
     /// The rows of the next batch, and their hidden states.
     rows: Vec<Row>,
@@ -239,7 +239,10 @@ impl Heads {
 
     fn unknown(&mut self, sequence: Sequence) -> DecodeError {
         self.forget();
-        DecodeError::Failed(format!("the hidden state of sequence {} is not known", sequence.0))
+        DecodeError::Failed(format!(
+            "the MTP heads lack the hidden state of sequence {}",
+            sequence.0
+        ))
     }
 
     /// The rows of guesses were computed: keeps their hidden states for those that go on.
@@ -346,7 +349,7 @@ fn index(sequence: Sequence) -> usize {
     usize::try_from(sequence.0).expect("ids of sequences are not negative")
 }
 
-/// The hidden state of a row of the last micro-batch of `context`; `None` where it was not kept.
+/// The hidden state of a row of the last micro-batch of `context`; `None` where llama.cpp kept none.
 fn hidden_of(context: NonNull<sys::llama_context>, row: usize, width: usize) -> Option<Arc<[f32]>> {
     let row = i32::try_from(row).ok()?;
     // SAFETY: the context is alive. llama.cpp returns null, or the `width` floats of the row, which stay valid until its
