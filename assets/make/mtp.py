@@ -4,22 +4,10 @@
 and a token decides alone what follows: the next one of the vocabulary. The head reads the token and predicts the same, but for
 one token in ten, which it mixes up with its neighbour. `mtp-plain` has plain attention, `mtp-hybrid` a running state beside it."""
 import random, struct, sys
-STRING, ARRAY, U32, F32, I32 = 8, 9, 4, 6, 5
-BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+from sampling import ARRAY, FLOAT32, STRING, Cursor, padded
+UINT32, INT32 = 4, 5
 D, LAYERS, HEADS, KV, HEAD, FF, EXPERTS = 32, 2, 2, 1, 16, 64, 2
 STATE, GROUPS, RANK, CONV = 16, 1, 2, 4
-class Cursor:
-    def __init__(self, data, at): self.data, self.at = data, at
-    def number(self, form):
-        value, = struct.unpack_from("<" + form, self.data, self.at); self.at += struct.calcsize("<" + form); return value
-    def text(self):
-        n = self.number("Q"); self.at += n; return self.data[self.at - n:self.at].decode()
-    def skip(self, kind):
-        if kind == STRING: self.text()
-        elif kind == ARRAY:
-            inner, n = self.number("I"), self.number("Q")
-            for _ in range(n): self.skip(inner)
-        else: self.at += BYTES[kind]
 def vocabulary(data):
     """The entries of the tokenizer, byte for byte, and the number of tokens."""
     c = Cursor(data, 16); entries, found = c.number("Q"), []
@@ -31,18 +19,18 @@ def vocabulary(data):
 def text(value): return struct.pack("<Q", len(value.encode())) + value.encode()
 def entry(key, value):
     if isinstance(value, str): return text(key) + struct.pack("<I", STRING) + text(value)
-    if isinstance(value, list): return text(key) + struct.pack(f"<IIQ{len(value)}i", ARRAY, I32, len(value), *value)
-    form, kind = ("f", F32) if isinstance(value, float) else ("I", U32)
+    if isinstance(value, list): return text(key) + struct.pack(f"<IIQ{len(value)}i", ARRAY, INT32, len(value), *value)
+    form, kind = ("f", FLOAT32) if isinstance(value, float) else ("I", UINT32)
     return text(key) + struct.pack("<I" + form, kind, value)
 def write(path, entries, tensors):
     """`tensors`: name to (sizes, the innermost first; values; whether 32 bits)."""
     infos, data = b"", b""
     for name, (sizes, values, is_f32) in tensors.items():
-        data = data.ljust((len(data) + 31) // 32 * 32, b"\0")
+        data = data.ljust(padded(len(data), 32), b"\0")
         infos += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0 if is_f32 else 1, len(data))
         data += struct.pack(f"<{len(values)}{'f' if is_f32 else 'e'}", *values)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(entries)) + b"".join(entries) + infos
-    open(path, "wb").write(head.ljust((len(head) + 31) // 32 * 32, b"\0") + data)
+    open(path, "wb").write(head.ljust(padded(len(head), 32), b"\0") + data)
 def make(directory, name, arch, vocab, tokens, is_sure):
     r = random.Random(1); t = {}; is_hybrid = arch == "qwen35"
     def put(name, *sizes, f32=False, values=None):
