@@ -1,4 +1,7 @@
-//! The metadata and the tensors' names of a GGUF, read without loading it.
+//! The metadata and the tensors of a GGUF, read without loading it.
+//!
+//! hob-models reads headers too, and this crate may not depend on it: the engine also loads files for callers that know a
+//! path alone, and llama.cpp's own reader finds what llama.cpp's loader finds.
 
 use std::ffi::{CStr, CString};
 use std::path::Path;
@@ -7,6 +10,14 @@ use std::ptr::NonNull;
 use llama_cpp_sys_2 as sys;
 
 pub(super) struct Header(NonNull<sys::gguf_context>);
+
+/// A tensor in a file.
+pub(super) struct Tensor {
+    pub kind: sys::ggml_type,
+    /// Bytes of the file before it.
+    pub start: u64,
+    pub bytes: usize,
+}
 
 impl Header {
     /// `None` where llama.cpp cannot read it.
@@ -38,9 +49,22 @@ impl Header {
     }
 
     pub fn has_tensor(&self, name: &str) -> bool {
-        let Ok(name) = CString::new(name) else { return false };
-        // SAFETY: the header is open, and the name ends with a NUL.
-        unsafe { sys::gguf_find_tensor(self.0.as_ptr(), name.as_ptr()) >= 0 }
+        self.tensor(name).is_some()
+    }
+
+    pub fn tensor(&self, name: &str) -> Option<Tensor> {
+        let name = CString::new(name).ok()?;
+        let file = self.0.as_ptr();
+        // SAFETY: the header is open, and the name ends with a NUL; a place that was found is valid.
+        unsafe {
+            let at = sys::gguf_find_tensor(file, name.as_ptr());
+            (at >= 0).then(|| Tensor {
+                kind: sys::gguf_get_tensor_type(file, at),
+                start: (sys::gguf_get_data_offset(file) + sys::gguf_get_tensor_offset(file, at))
+                    as u64,
+                bytes: sys::gguf_get_tensor_size(file, at),
+            })
+        }
     }
 
     /// The place of an entry of this type.

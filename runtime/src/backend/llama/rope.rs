@@ -3,13 +3,13 @@
 //! llama.cpp has no function that tells it. So only architectures are known whose graphs, in the pinned
 //! version, rotate K of all layers equally, and last of all.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use llama_cpp_sys_2 as sys;
 
+use super::header::Header;
 use super::params::LlamaOptions;
 use super::weights::Weights;
 use crate::backend::rotate::{Pairing, Yarn};
@@ -34,6 +34,9 @@ const ARCHITECTURES: [&str; 14] = [
 
 /// Divides the frequencies of Llama 3.1 and later.
 const FACTORS: &str = "rope_freqs.weight";
+
+/// Depends on the length of the context.
+const LONG_FACTORS: &str = "rope_factors_long.weight";
 
 /// YaRN's own choice, which llama.cpp has too.
 const YARN_TURNS: [f32; 2] = [32.0, 1.0];
@@ -168,31 +171,14 @@ fn files(weights: &Weights, path: &Path) -> Option<Vec<PathBuf>> {
 
 /// The frequency factors in one file.
 fn factors_in(path: &Path) -> Result<Vec<f32>, ()> {
-    let name = path.to_str().and_then(|path| CString::new(path).ok()).ok_or(())?;
-    let tensor = |name: &str| CString::new(name).expect("it has no NUL");
-    let (factors, long) = (tensor(FACTORS), tensor("rope_factors_long.weight"));
-    // SAFETY: the names end with a NUL. llama.cpp has just loaded the model from this file; without a
-    // context, its tensors are not. What was opened is freed, and is not used after.
-    let found = unsafe {
-        let params = sys::gguf_init_params { no_alloc: true, ctx: std::ptr::null_mut() };
-        let file = sys::gguf_init_from_file(name.as_ptr(), params);
-        if file.is_null() {
-            return Err(());
-        }
-        let at = sys::gguf_find_tensor(file, factors.as_ptr());
-        let is_long = sys::gguf_find_tensor(file, long.as_ptr()) >= 0;
-        let found = (at >= 0).then(|| {
-            let is_f32 = sys::gguf_get_tensor_type(file, at) == sys::GGML_TYPE_F32;
-            let start = sys::gguf_get_data_offset(file) + sys::gguf_get_tensor_offset(file, at);
-            (is_f32, start, sys::gguf_get_tensor_size(file, at))
-        });
-        sys::gguf_free(file);
-        if is_long { Err(()) } else { Ok(found) }
-    };
-    let Some((is_f32, start, bytes)) = found? else { return Ok(Vec::new()) };
-    let mut factors = vec![0; bytes];
-    let read = File::open(path).and_then(|file| file.read_exact_at(&mut factors, start as u64));
-    if !is_f32 || read.is_err() {
+    let header = Header::open(path).ok_or(())?;
+    if header.has_tensor(LONG_FACTORS) {
+        return Err(());
+    }
+    let Some(tensor) = header.tensor(FACTORS) else { return Ok(Vec::new()) };
+    let mut factors = vec![0; tensor.bytes];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut factors, tensor.start));
+    if tensor.kind != sys::GGML_TYPE_F32 || read.is_err() {
         return Err(());
     }
     Ok(factors.as_chunks::<4>().0.iter().map(|it| f32::from_le_bytes(*it)).collect())
