@@ -24,7 +24,7 @@ mod signatures;
 pub use dialect::Dialect;
 pub use parser::Parser;
 pub use reasoning::{opens_reasoning, written};
-pub use signatures::{Kind, Signatures};
+pub use signatures::{Kind, Signatures, referred};
 
 /// A piece of a model's answer. `index` numbers the calls of the answer from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,10 +32,11 @@ impl Signatures {
         self.tools.iter().any(|(name, _)| name == tool)
     }
 
-    /// The schema of a parameter. One that is not declared takes anything.
-    pub(crate) fn parameter(&self, tool: &str, key: &str) -> Option<&Value> {
+    /// The schema of a parameter, and its kind. One that is not declared takes anything.
+    pub(crate) fn parameter(&self, tool: &str, key: &str) -> Option<(&Value, Kind)> {
         let (_, parameters) = self.tools.iter().find(|(name, _)| name == tool)?;
-        Some(referred(parameters, parameters.get("properties")?.get(key)?))
+        let schema = referred(parameters, parameters.get("properties")?.get(key)?);
+        Some((schema, Kind::within(parameters, schema)))
     }
 }
 
@@ -43,7 +44,7 @@ impl Signatures {
 const MAX_REFERENCES: usize = 8;
 
 /// The schema that a reference names.
-fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+pub fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let named = |schema: &&'a Value| {
         let path = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
         root.pointer(path)
@@ -68,6 +69,18 @@ impl Kind {
             .or_else(|| of_all("oneOf", Self::of))
             .or_else(|| schema.get("const").map(Self::of_value))
             .unwrap_or(Self::Any)
+    }
+
+    /// As [`Kind::of`], also where alternatives are references within `root`.
+    pub fn within(root: &Value, schema: &Value) -> Self {
+        let alternatives = ["anyOf", "oneOf"].into_iter().find_map(|key| schema[key].as_array());
+        match (Self::of(schema), alternatives) {
+            (Self::Any, Some(alternatives)) => {
+                let kinds = alternatives.iter().map(|one| Self::of(referred(root, one)));
+                kinds.reduce(|a, b| if a == b { a } else { Self::Any }).unwrap_or(Self::Any)
+            }
+            (kind, _) => kind,
+        }
     }
 
     fn of_value(value: &Value) -> Self {
@@ -171,12 +184,13 @@ mod tests {
                     "size": {"$ref": "#/$defs/size"},
                     "lost": {"$ref": "#/$defs/none"},
                     "round": {"$ref": "#/properties/round"},
+                    "either": {"anyOf": [{"$ref": "#/$defs/size"}, {"type": "string"}]},
                 },
                 "$defs": {"size": {"$ref": "#/$defs/of_clothes"}, "of_clothes": {"enum": ["38", "40"]}},
             }),
         )]);
-        let kind = |key: &str| tools.parameter("f", key).map(Kind::of);
-        assert_eq!(kind("size"), Some(Kind::Text));
+        let kind = |key: &str| tools.parameter("f", key).map(|(_, kind)| kind);
+        assert_eq!([kind("size"), kind("either")], [Some(Kind::Text); 2]);
         assert_eq!([kind("lost"), kind("round")], [Some(Kind::Any); 2]);
         assert_eq!(kind("other"), None);
     }

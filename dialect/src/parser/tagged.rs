@@ -185,8 +185,9 @@ impl Parser {
                 return rest_at.len() > MAX_NAME_BYTES && self.end_tags(parts, space);
             };
             let tools = self.tools.as_ref();
-            let schema = tools.and_then(|tools| tools.parameter(&tags.tool, key.trim()));
-            let kind = match (attributes.trim(), schema.map_or(Kind::Any, Kind::of)) {
+            let parameter = tools.and_then(|tools| tools.parameter(&tags.tool, key.trim()));
+            let (schema, kind) = parameter.unzip();
+            let kind = match (attributes.trim(), kind.unwrap_or(Kind::Any)) {
                 (r#"string="true""#, _) => Kind::Text,
                 (r#"string="false""#, _) => Kind::Json,
                 (r#"type="string""#, Kind::Any) => Kind::Text,

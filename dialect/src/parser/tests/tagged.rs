@@ -62,6 +62,18 @@ fn digits_are_a_text_where_the_schema_allows_no_number() {
 }
 
 #[test]
+fn digits_are_a_text_where_all_alternatives_refer_to_texts() {
+    let either = serde_json::json!({"anyOf": [{"$ref": "#/$defs/zip"}, {"$ref": "#/$defs/name"}]});
+    let texts = serde_json::json!({"zip": {"enum": ["01234"]}, "name": {"type": "string"}});
+    let schema = serde_json::json!({"properties": {"to": either}, "$defs": texts});
+    let tools = Signatures::new([("f".to_owned(), schema)]);
+    let answer = "<tool_call>\n<function=f>\n<parameter=to>\n12345\n</parameter>\n\
+                  </function>\n</tool_call>";
+    let parser = Parser::new(Dialect::QwenCoder, Some(tools), false);
+    assert_eq!(read(parser, [answer]), call(0, "f", r#"{"to": "12345"}"#));
+}
+
+#[test]
 fn a_section_mark_without_a_call_is_content() {
     let answer = "The mark <tool_call> opens a call.";
     assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), [content(answer)]);

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use hob_dialect::Kind;
+use hob_dialect::{Kind, referred};
 
-use super::{
-    MAX_DEPTH, Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters,
-    referred,
-};
+use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
 use crate::grammar::lark::{Item, Items, Lark, quoted};
+
+/// Schemas inside one another; what is deeper takes any value.
+const MAX_DEPTH: usize = 8;
 
 /// Rules of one grammar: definitions that name each other could be written out for ever.
 const MAX_RULES: usize = 4_000;

@@ -20,9 +20,6 @@ use super::error::GrammarError;
 use super::lark::{Control, Lark, SPACE, quoted};
 use super::schema::{OPTIONS, Strictness, is_same, json_rule, with_strictness};
 
-/// Schemas inside one another; what is deeper takes any value.
-const MAX_DEPTH: usize = 8;
-
 /// Calls in one answer: a small model could go on forever.
 const MAX_CALLS: usize = 16;
 
@@ -334,19 +331,6 @@ fn parameters(schema: &Value) -> Vec<Parameter<'_>> {
 fn allows_others(schema: &Value) -> bool {
     let declares = schema.get("properties").is_some();
     schema.get("additionalProperties").map_or(!declares, |others| *others != Value::Bool(false))
-}
-
-/// The schema that a reference names.
-fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let mut schema = schema;
-    for _ in 0..MAX_DEPTH {
-        let path = schema["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
-        match path.and_then(|path| root.pointer(path)) {
-            Some(named) => schema = named,
-            None => break,
-        }
-    }
-    schema
 }
 
 /// JSON of a schema within `root`, whose definitions it may name.

@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
-use hob_dialect::Kind;
 use hob_dialect::forms::{Attribute, Tagged, ValueEnd};
+use hob_dialect::{Kind, referred};
 
-use super::{
-    Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters, referred,
-};
+use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
 use crate::grammar::lark::{Item, Items, Lark, SPACE, quoted};
 
 /// Arguments that are not declared.
@@ -81,7 +79,7 @@ fn key_end(lark: &Lark<'_>, form: &Tagged) -> String {
 fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: &str) -> String {
     let frame = if form.is_framed { "\n" } else { "" };
     let framed_end = [frame, end].concat();
-    let kind = kind(root, schema);
+    let kind = Kind::within(root, schema);
     // Where an attribute says that the value is a text, null is none.
     let null = (form.attribute == Attribute::None).then_some("null");
     let listed = listed_texts(schema).map(|texts| {
@@ -133,18 +131,6 @@ fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: 
             format!("{}{json}", attributes(&format!(" type=\"{name}\"")))
         }
         (Attribute::Type, _) => format!("{}{text}", attributes(r#" type="string""#)),
-    }
-}
-
-/// As [`Kind::of`], also where alternatives are references.
-fn kind(root: &Value, schema: &Value) -> Kind {
-    let alternatives = ["anyOf", "oneOf"].into_iter().find_map(|key| schema[key].as_array());
-    match (Kind::of(schema), alternatives) {
-        (Kind::Any, Some(alternatives)) => {
-            let kinds = alternatives.iter().map(|one| Kind::of(referred(root, one)));
-            kinds.reduce(|a, b| if a == b { a } else { Kind::Any }).unwrap_or(Kind::Any)
-        }
-        (kind, _) => kind,
     }
 }
 
