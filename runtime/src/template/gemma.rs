@@ -5,10 +5,8 @@
 //!   What an answer says before its calls ends the answer before it, or is one.
 //! - The newer one ends the model's turn behind results of an answer that has text too, and begins no other.
 
+use hob_dialect::Dialect;
 use serde_json::{Value, json};
-
-/// In the source of each of them, and of no other template.
-const CALL: &str = "<|tool_call>call:";
 
 /// Where a template reads the results of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,10 +18,10 @@ pub(super) enum Results {
 }
 
 impl Results {
-    /// As far as the source of a template says it.
-    pub fn by(source: &str) -> Self {
+    /// As far as the source of a template says it, which shows `dialect`.
+    pub fn by(source: &str, dialect: Dialect) -> Self {
         let reads = |text: &str| source.contains(text);
-        if reads(CALL) && reads("tool_responses") && !reads("tool_call_id") {
+        if dialect == Dialect::Gemma4 && reads("tool_responses") && !reads("tool_call_id") {
             Self::InCalls
         } else {
             Self::InMessages
@@ -68,9 +66,9 @@ fn in_calls(messages: Vec<Value>) -> Vec<Value> {
     joined
 }
 
-/// Begins the model's turn behind a prompt that a template of this source has ended without one.
-pub(super) fn with_turn(source: &str, mut prompt: String) -> String {
-    if source.contains(CALL) && prompt.ends_with("<turn|>\n") {
+/// Begins the model's turn behind a prompt that a template of this dialect has ended without one.
+pub(super) fn with_turn(dialect: Dialect, mut prompt: String) -> String {
+    if dialect == Dialect::Gemma4 && prompt.ends_with("<turn|>\n") {
         prompt.push_str("<|turn>model\n");
     }
     prompt
@@ -139,19 +137,21 @@ mod tests {
 
     #[test]
     fn a_turn_begins_behind_one_that_the_template_has_ended() {
-        let source = "{{ '<|tool_call>call:' }}";
-        assert_eq!(with_turn(source, "So.<turn|>\n".to_owned()), "So.<turn|>\n<|turn>model\n");
+        let ended = "So.<turn|>\n";
+        let begun = "So.<turn|>\n<|turn>model\n";
+        assert_eq!(with_turn(Dialect::Gemma4, ended.to_owned()), begun);
         for prompt in ["<|turn>model\n", "<tool_response|>"] {
-            assert_eq!(with_turn(source, prompt.to_owned()), prompt);
+            assert_eq!(with_turn(Dialect::Gemma4, prompt.to_owned()), prompt);
         }
-        assert_eq!(with_turn("", "So.<turn|>\n".to_owned()), "So.<turn|>\n");
+        assert_eq!(with_turn(Dialect::Plain, ended.to_owned()), ended);
     }
 
     #[test]
     fn a_template_that_knows_results_reads_them_in_messages() {
         let older = "{{ '<|tool_call>call:' }}{{ message['tool_responses'] }}";
         let newer = format!("{older}{{{{ message['tool_call_id'] }}}}");
-        let places = [older, newer.as_str(), "{{ '<|tool_call>call:' }}"].map(Results::by);
+        let place = |source: &str| Results::by(source, Dialect::detect(source));
+        let places = [older, newer.as_str(), "{{ '<|tool_call>call:' }}"].map(place);
         assert_eq!(places, [Results::InCalls, Results::InMessages, Results::InMessages]);
     }
 }

@@ -7,6 +7,7 @@
 //! - The role `developer` becomes `system` where a template does not know it.
 //! - Reasoning stands where the template reads it, see `reasoning`.
 
+use hob_dialect::Dialect;
 use serde_json::{Value, json};
 
 use super::gemma::Results;
@@ -35,17 +36,21 @@ pub(super) struct Expected {
     pub reasoning: Place,
     /// Where the template reads the results of calls.
     pub results: Results,
+    /// The form in which the template writes calls.
+    pub dialect: Dialect,
 }
 
 impl Expected {
     /// As far as the source says it.
     pub fn by(source: &str) -> Self {
+        let dialect = Dialect::detect(source);
         Self {
             developer: source.contains("developer"),
             null: asks_for_null(source),
             parts: false,
             reasoning: Place::by(source),
-            results: Results::by(source),
+            results: Results::by(source, dialect),
+            dialect,
         }
     }
 }

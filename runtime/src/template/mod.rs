@@ -138,7 +138,7 @@ impl ChatTemplate {
         let prompt = malformed.put_into(rendered?, MAX_PROMPT_BYTES);
         let prompt = prompt.ok_or(TemplateError::TooLong)?;
         Ok(if input.add_generation_prompt {
-            gemma::with_turn(&self.source, prompt)
+            gemma::with_turn(self.expected.dialect, prompt)
         } else {
             prompt
         })
