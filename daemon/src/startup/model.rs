@@ -212,7 +212,8 @@ mod real {
             placement: placement(settings, file, context),
             chat_template: template::of(settings)?,
             adapters: adapters::of(settings),
-            mtp: loads_mtp(settings),
+            // The engine opens the header of a file again for this.
+            mtp: loads_mtp(settings) && file.summary.n_layer_mtp > 0,
             ..LlamaOptions::default()
         })
     }
