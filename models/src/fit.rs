@@ -54,10 +54,8 @@ impl Estimate {
         let windowed = windowed_cells(summary, sequences, demand.ctx);
         let mut kv_bytes = 0u64;
         let mut kv_bytes_per_token = 0u64;
-        for (layer, &heads) in summary.n_head_kv.iter().enumerate() {
-            if layer as u64 >= summary.n_caching {
-                break;
-            }
+        let caching = summary.n_head_kv.iter().take(summary.n_caching as usize);
+        for (layer, &heads) in caching.enumerate() {
             let state = summary.recurrent.get(layer).copied().unwrap_or(0);
             let layer_bytes = if state > 0 {
                 state.saturating_mul(4).saturating_mul(sequences)
