@@ -22,6 +22,7 @@ use super::submit::Job;
 use super::{Chat, names};
 use crate::blocking::compute;
 use crate::error::{ApiError, ErrorKind};
+use crate::uncancelled::uncancelled;
 
 /// What is compared.
 #[derive(Clone, Debug)]
@@ -84,7 +85,7 @@ impl Chat {
             return Err(ApiError::new(ErrorKind::Busy, message).code("busy"));
         };
         let (engine, active) = (self.engine().clone(), self.events().turn(None));
-        let task = tokio::spawn(async move {
+        let compared = uncancelled(async move {
             let _until_the_end = (one, active);
             let mut conversations = Vec::new();
             let rows =
@@ -95,10 +96,7 @@ impl Chat {
             }
             rows
         });
-        match task.await {
-            Ok(rows) => Ok(rows?),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        Ok(compared.await?)
     }
 
     /// An anonymous, greedy turn with the prompt of a chat's body. Nothing is stored.
