@@ -82,25 +82,12 @@ fn forms(messages: &[Message]) -> impl Iterator<Item = Vec<Message>> {
     alone.chain(together.skip(1)) // The first form alone begins both.
 }
 
-/// The results behind an answer in the order of its calls; those of no call of it stand behind them. Several calls may
-/// have one id, such as the name of their tool: their results stand as they came.
+/// The results behind an answer in the order of its calls; those of no call of it stand behind them.
 fn results_in_order(messages: &[Message]) -> Option<Vec<Message>> {
     let runs = || messages.chunk_by(|_, next| next.role == Role::Tool);
     let ordered = |run: &[Message]| {
         let (first, results) = run.split_first()?;
-        let mut places: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
-        for (place, call) in first.calls_made().enumerate() {
-            places.entry(call.id).or_default().push_back(place);
-        }
-        let mut placed: Vec<(usize, &Message)> = Vec::new();
-        for result in results {
-            let place = match places.get_mut(result.answered_call().unwrap_or_default()) {
-                Some(several) if several.len() > 1 => several.pop_front(),
-                Some(last) => last.front().copied(), // A call may have several results.
-                None => None,
-            };
-            placed.push((place.unwrap_or(usize::MAX), result));
-        }
+        let mut placed = with_places(results, first);
         if placed.is_sorted_by_key(|(place, _)| *place) {
             return None;
         }
@@ -112,6 +99,26 @@ fn results_in_order(messages: &[Message]) -> Option<Vec<Message>> {
         return None;
     }
     Some(runs().flat_map(|run| ordered(run).unwrap_or_else(|| run.to_vec())).collect())
+}
+
+/// Each result with the place of its call in the answer; `usize::MAX`: of no call of it. Several calls may have one id,
+/// such as the name of their tool: the results come in the order of these calls, and the last call has those that are
+/// left.
+fn with_places<'m>(results: &'m [Message], answer: &Message) -> Vec<(usize, &'m Message)> {
+    let mut places: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
+    for (place, call) in answer.calls_made().enumerate() {
+        places.entry(call.id).or_default().push_back(place);
+    }
+    let mut placed = Vec::with_capacity(results.len());
+    for result in results {
+        let place = match places.get_mut(result.answered_call().unwrap_or_default()) {
+            Some(several) if several.len() > 1 => several.pop_front(),
+            Some(last) => last.front().copied(), // A call may have several results.
+            None => None,
+        };
+        placed.push((place.unwrap_or(usize::MAX), result));
+    }
+    placed
 }
 
 /// Instructions in one message in front; later ones are text of the user.
@@ -244,29 +251,16 @@ fn one_call_each(messages: &[Message]) -> Option<Vec<Message>> {
         let count = rest.iter().take_while(|message| message.role == Role::Tool).count();
         let (results, behind) = rest.split_at(count);
         rest = behind;
-        let mut of_call: BTreeMap<Option<&str>, VecDeque<&Message>> = BTreeMap::new();
-        for result in results {
-            of_call.entry(result.answered_call()).or_default().push_back(result);
-        }
-        let mut calls_left: BTreeMap<&str, usize> = BTreeMap::new();
-        for made in message.calls_made() {
-            *calls_left.entry(made.id).or_default() += 1;
-        }
-        for (call, made) in message.with_one_call_each().into_iter().zip(message.calls_made()) {
+        let mut placed = with_places(results, message);
+        placed.sort_by_key(|(place, _)| *place);
+        let mut placed = placed.into_iter().peekable();
+        for (place, call) in message.with_one_call_each().into_iter().enumerate() {
             formed.push(call);
-            let left = calls_left.entry(made.id).or_default();
-            *left = left.saturating_sub(1);
-            // Of several calls with one id, each has a result, and the last one those that are left.
-            let own: VecDeque<&Message> = if *left > 0 {
-                let several = of_call.get_mut(&Some(made.id));
-                several.and_then(VecDeque::pop_front).into_iter().collect()
-            } else {
-                of_call.remove(&Some(made.id)).unwrap_or_default()
-            };
-            formed.extend(own.into_iter().cloned());
+            while let Some((_, result)) = placed.next_if(|(of, _)| *of == place) {
+                formed.push(result.clone());
+            }
         }
-        let left = results.iter().filter(|result| of_call.contains_key(&result.answered_call()));
-        formed.extend(left.cloned());
+        formed.extend(placed.map(|(_, result)| result.clone()));
     }
     Some(formed)
 }
