@@ -132,12 +132,18 @@ fn a_second_signal_ends_the_process_at_once() {
 #[test]
 fn ctrl_c_in_a_terminal_ends_no_program_that_speaks_for_hobd() {
     let directory = tempfile::tempdir().unwrap();
-    let (script, runs) = (directory.path().join("say"), directory.path().join("runs"));
-    fs::write(&script, format!("echo >'{}'; exec /bin/sleep 60", runs.display())).unwrap();
+    let (script, found) = (directory.path().join("say"), directory.path().join("group"));
+    let read = "read -r pid name state parent group rest </proc/self/stat";
+    let run = format!("{read}; echo $group >'{}'; exec /bin/sleep 60", found.display());
+    fs::write(&script, run).unwrap();
     let launch = launch(directory.path()).args(["--model", "fake", "--voice-command"]);
     let launch = launch.args([format!("/bin/sh {}", script.display())]);
     let mut hobd = launch.start();
-    wait::until("the program runs", || runs.exists().then_some(()));
+    let group = wait::until("the program runs", || {
+        fs::read_to_string(&found).ok()?.trim_end().parse::<u32>().ok()
+    });
+    // hobd may end before it logs that Ctrl-C has ended a program.
+    assert_ne!(group, hobd.process.id(), "the terminal would signal the program too");
     hobd.process.signal_group(Signal::INT);
     let status = wait::until("hobd ends", || hobd.process.exit_status());
     assert_eq!(status.code(), Some(0), "{}", launch.log());
