@@ -156,11 +156,16 @@ impl Documents {
     }
 
     /// Removes a document that only an unsent message named. `false`: it is in the library, or a
-    /// message names it, if only one that can be restored.
+    /// message names it, if only one that can be restored. Runs to its end as [`Self::remove`] does.
     ///
     /// # Errors
     /// As for [`Self::remove`].
     pub async fn remove_unused(&self, id: &DocumentId) -> Result<bool, ApiError> {
+        let (documents, id) = (self.clone(), id.clone());
+        uncancelled(async move { documents.remove_if_unused(&id).await }).await
+    }
+
+    async fn remove_if_unused(&self, id: &DocumentId) -> Result<bool, ApiError> {
         // One statement judges and deletes: a message that comes meanwhile keeps its document.
         let deleted = self.conversations.transcript.delete_unused_document(id).await?;
         let remaining = self.stored(id, true).await;

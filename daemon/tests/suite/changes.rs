@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hob_daemon::clock::wall_clock;
+use hob_daemon::wire::document::DocumentId;
 use hob_slots::{AdjustedTime, ConversationId};
 use serde_json::{Value, json};
 
@@ -130,6 +131,21 @@ fn a_deletion_goes_on_when_its_client_disconnects() {
     say(&world, "a", "Hello", json!({"append": true}));
     world.begin_to_delete("a");
     world.until("the text is gone", |world| world.get("/v1/conversations/a").status == 404);
+}
+
+#[test]
+fn a_removal_of_a_document_goes_on_when_its_client_disconnects() {
+    let world = World::new();
+    let removals: [fn(&World, &DocumentId); 2] =
+        [World::begin_to_remove, World::begin_to_remove_unused];
+    for begin_to_remove in removals {
+        let added = world.call("POST", "/v1/documents?keep=chat").body("The mill is old.").send();
+        assert_eq!(added.status, 201, "{}", added.text());
+        let id: DocumentId = added.json()["id"].as_str().unwrap().parse().unwrap();
+        begin_to_remove(&world, &id);
+        let path = format!("/v1/documents/{id}");
+        world.until("the text is gone", |world| world.get(&path).status == 404);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use hob_daemon::parts::Parts;
 use hob_daemon::profiles::{ProfileChange, ProfileStatus};
 use hob_daemon::startup::{self, ModelSwitch, StartedBy};
 use hob_daemon::watch::{self, Change, Mode};
+use hob_daemon::wire::document::DocumentId;
 use hob_runtime::Engine;
 use hob_runtime::backend::Row;
 use hob_runtime::backend::fake::{BatchLog, FailsAt};
@@ -202,10 +203,24 @@ impl World {
     /// Begins to delete a conversation, for a client that disconnects at once.
     pub fn begin_to_delete(&self, id: &str) {
         let id = ConversationId::new(id).unwrap();
+        self.begin(self.parts.conversations.delete(&id));
+    }
+
+    /// Begins to remove a document, for a client that disconnects at once.
+    pub fn begin_to_remove(&self, id: &DocumentId) {
+        self.begin(self.parts.documents.remove(id));
+    }
+
+    /// Begins to remove a document that no message names, for a client that disconnects at once.
+    pub fn begin_to_remove_unused(&self, id: &DocumentId) {
+        self.begin(self.parts.documents.remove_unused(id));
+    }
+
+    fn begin(&self, change: impl Future) {
         self.runtime.block_on(async {
-            let mut deleting = pin!(self.parts.conversations.delete(&id));
+            let mut change = pin!(change);
             poll_fn(|context| {
-                let _ = deleting.as_mut().poll(context); // `Pending`: it waits for the disk.
+                let _ = change.as_mut().poll(context); // `Pending`: it waits for the disk.
                 Poll::Ready(())
             })
             .await;
