@@ -29,6 +29,7 @@ use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
 use crate::learned::Learned;
 use crate::storage::Storage;
+use crate::uncancelled::uncancelled;
 use crate::warm::events::WarmEvents;
 use crate::wire::message::Message;
 pub use location::KvLocation;
@@ -155,12 +156,16 @@ impl Conversations {
             return Err(ApiError::field("trashed", message));
         }
         let changes_text = change.changes_text();
-        let changed = self.transcript.change(id, change, self.now()).done().await;
-        let was_known = changed.map_err(|error| error.in_field("head"))?;
-        if was_known && changes_text {
-            self.republish(id);
-        }
-        Ok(was_known)
+        let (conversations, id) = (self.clone(), id.clone());
+        let changed = uncancelled(async move {
+            let now = conversations.now();
+            let changed = conversations.transcript.change(&id, change, now).done().await;
+            if changes_text && matches!(changed, Ok(true)) {
+                conversations.republish(&id);
+            }
+            changed
+        });
+        changed.await.map_err(|error| error.in_field("head"))
     }
 
     /// # Errors
@@ -245,9 +250,15 @@ impl Conversations {
             let message = "a copy of a private conversation would be on disk";
             return Err(ApiError::new(ErrorKind::Invalid, message).code("private"));
         }
-        let copied = self.transcript.fork(fork, self.now()).done().await.map_err(of_message)?;
-        self.republish(&copied);
-        Ok(copied)
+        let conversations = self.clone();
+        let copied = uncancelled(async move {
+            let copied = conversations.transcript.fork(fork, conversations.now()).done().await;
+            if let Ok(copy) = &copied {
+                conversations.republish(copy);
+            }
+            copied
+        });
+        copied.await.map_err(of_message)
     }
 
     /// Reads what another daemon has added to the conversation.
