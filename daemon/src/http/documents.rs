@@ -168,7 +168,6 @@ impl Source for Reading {
                     return Some(error.to_json());
                 }
                 None => {
-                    // This wait may be cancelled and repeated.
                     until_ready(&self.documents, &self.id, self.profile.as_deref()).await;
                     self.has_ended = true;
                     return Some(self.object("document.ready", self.answer.hob()));

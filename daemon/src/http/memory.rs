@@ -108,13 +108,11 @@ pub async fn events(
     State(storage): State<Storage>,
     State(conversations): State<Conversations>,
 ) -> Response {
-    sse::stream(Maps { watch: storage.watch_cells(), unsent: None, conversations })
+    sse::stream(Maps { watch: storage.watch_cells(), conversations })
 }
 
 struct Maps {
     watch: CellWatch,
-    /// The map whose titles are read: a wait for them that is cancelled does not lose it.
-    unsent: Option<CacheMap>,
     conversations: Conversations,
 }
 
@@ -122,11 +120,7 @@ impl sse::Source for Maps {
     type Object = String;
 
     async fn next(&mut self) -> Option<String> {
-        if self.unsent.is_none() {
-            self.unsent = Some(self.watch.next().await?);
-        }
-        let titles = titles(self.unsent.as_ref()?, &self.conversations).await.ok()?;
-        let map = NamedMap { map: self.unsent.take()?, titles };
+        let map = NamedMap::of(self.watch.next().await?, &self.conversations).await.ok()?;
         Some(map.to_json(&self.conversations.engine))
     }
 }
@@ -139,7 +133,10 @@ struct NamedMap {
 
 impl NamedMap {
     async fn of(map: CacheMap, conversations: &Conversations) -> Result<Self, ApiError> {
-        let titles = titles(&map, conversations).await?;
+        let slots = map.slots.iter().filter_map(|slot| slot.conversation.clone());
+        let evicted = map.left.iter().filter_map(|eviction| eviction.conversation.clone());
+        let mut read = conversations.transcript.titles(slots.chain(evicted).collect());
+        let titles = read.done().await?.into_iter().collect();
         Ok(Self { map, titles })
     }
 
@@ -156,17 +153,6 @@ impl NamedMap {
         };
         serde_json::to_string(&map).expect("texts and numbers serialize")
     }
-}
-
-/// The titles of the conversations of a map.
-async fn titles(
-    map: &CacheMap,
-    conversations: &Conversations,
-) -> Result<BTreeMap<ConversationId, String>, ApiError> {
-    let slots = map.slots.iter().filter_map(|slot| slot.conversation.clone());
-    let evicted = map.left.iter().filter_map(|eviction| eviction.conversation.clone());
-    let mut read = conversations.transcript.titles(slots.chain(evicted).collect());
-    Ok(read.done().await?.into_iter().collect())
 }
 
 #[derive(Serialize)]
