@@ -3,8 +3,11 @@
 //! - Paths are relative to the root of the project, which `main` enters first.
 //! - A failed command becomes a [`Failure`] with a remedy.
 
-use std::process::{Command, Stdio};
-use std::{env, fmt};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use std::{env, fmt, thread};
 
 #[derive(Debug)]
 pub struct Failure {
@@ -29,6 +32,14 @@ impl Failure {
         all.map_or(Ok(()), Err)
     }
 
+    /// What follows is shown below the failure.
+    pub fn with_report(self, report: &str) -> Self {
+        if report.is_empty() {
+            return self;
+        }
+        Self { what: format!("{}\n{report}", self.what), ..self }
+    }
+
     pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: remedy.into(), ..self }
     }
@@ -43,6 +54,9 @@ impl fmt::Display for Failure {
 /// How the variables begin that `cargo run` sets for the package of this program. Ring's build script asks for
 /// them, so cargo would compile it and the daemon anew between a command of ours and one that is typed.
 const OF_THIS_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
+/// For how long a command prints nothing before it is asked whether it has ended.
+const QUIET: Duration = Duration::from_millis(200);
 
 /// A command line: environment variables, a program and its arguments.
 #[derive(Clone, Debug)]
@@ -76,6 +90,13 @@ impl Line {
     pub fn run(&self) -> Result<(), Failure> {
         println!("$ {self}");
         let status = self.command().status().map_err(|e| self.not_started(&e))?;
+        if status.success() { Ok(()) } else { Err(self.failed(&status.to_string())) }
+    }
+
+    /// Prints the command, runs it on this terminal, and passes each line that it prints to `read` too.
+    pub fn run_reading(&self, read: impl FnMut(&str)) -> Result<(), Failure> {
+        println!("$ {self}");
+        let status = read_lines(self.command(), read).map_err(|e| self.not_started(&e))?;
         if status.success() { Ok(()) } else { Err(self.failed(&status.to_string())) }
     }
 
@@ -114,7 +135,7 @@ impl Line {
         command
     }
 
-    pub fn not_started(&self, error: &std::io::Error) -> Failure {
+    pub fn not_started(&self, error: &io::Error) -> Failure {
         Failure::new(
             format!("cannot start `{self}`: {error}"),
             "install the program, and see that it is on the PATH",
@@ -135,6 +156,34 @@ impl fmt::Display for Line {
             self.variables.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
         let words = self.words.iter().map(|word| quoted(word));
         f.write_str(&variables.chain(words).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// Returns once the command has ended. A process that it leaves behind may hold its output open.
+fn read_lines(mut command: Command, mut read: impl FnMut(&str)) -> io::Result<ExitStatus> {
+    // One pipe for both outputs keeps the order of the lines.
+    let (printed, output) = io::pipe()?;
+    let mut child = command.stderr(output.try_clone()?).stdout(output).spawn()?;
+    // It holds the pipe's other end.
+    drop(command);
+    let (lines, received) = mpsc::channel();
+    thread::spawn(move || {
+        let mut printed = BufReader::new(printed).split(b'\n').map_while(Result::ok);
+        printed.try_for_each(|line| lines.send(line))
+    });
+    loop {
+        match received.recv_timeout(QUIET) {
+            Ok(line) => {
+                io::stdout().write_all(&[&line[..], b"\n"].concat())?;
+                read(&String::from_utf8_lossy(&line));
+            }
+            Err(RecvTimeoutError::Disconnected) => return child.wait(),
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(status) = child.try_wait()? {
+                    return Ok(status);
+                }
+            }
+        }
     }
 }
 
@@ -183,6 +232,15 @@ mod tests {
         let apart = Line::new("cargo build").env("CARGO_TARGET_DIR", "target/native");
         assert_eq!(target(&apart).as_deref(), Some("target/native"));
         assert_eq!(target(&Line::new("target/release/hobd")), None);
+    }
+
+    #[test]
+    fn lines_of_both_outputs_are_read_in_their_order() {
+        let line = Line::new("sh -c").arg("echo a; echo b >&2; printf c; exit 3");
+        let mut lines = Vec::new();
+        let failure = line.run_reading(|line| lines.push(line.to_owned()));
+        assert_eq!(lines, ["a", "b", "c"]);
+        assert!(failure.expect_err("it exits with 3").to_string().contains("exit status: 3"));
     }
 
     #[test]

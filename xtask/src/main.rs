@@ -8,7 +8,8 @@
 //! testing need; [`detect`] and [`setup`] install what is missing; [`gpu`] chooses the device of a
 //! build; [`build`] builds programs; [`model`] fetches a real model; [`run`] and [`app`] start hobd and the app; [`bundle`] makes
 //! packages to install elsewhere; [`bench`] runs benchmarks; [`peer`] builds llama-server, which one of
-//! them compares hobd with; [`openai`] runs the clients of others; [`test`] and [`test_gpu`] run the checks.
+//! them compares hobd with; [`openai`] runs the clients of others; [`test`] and [`test_gpu`] run the checks, and
+//! [`failed_tests`] repeats at their end what failed.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
@@ -22,6 +23,7 @@ mod circles;
 mod command;
 mod deny;
 mod detect;
+mod failed_tests;
 mod gpu;
 mod layers;
 mod libclang;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::build::ALL;
 use crate::command::{Failure, Line};
+use crate::failed_tests::FailedTests;
 use crate::outcome::Outcome;
 use crate::{deny, layers, llama_server, model, openai, peer, pure};
 
@@ -153,7 +154,9 @@ fn tests(whole: bool) -> Result<Outcome, Failure> {
     if whole {
         tests = tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1");
     }
-    tests.run()?;
+    let mut failed = FailedTests::default();
+    let ran = tests.run_reading(|line| failed.read(line));
+    ran.map_err(|failure| failure.with_report(&failed.report()))?;
     Ok(if peer::is_built() {
         Outcome::Passed
     } else {
