@@ -53,7 +53,7 @@ export function ChatPage({ id, place }) {
   }, [count]);
   const isOver = useStore(drops, ({ isOver }) => isOver);
   useEffect(() => takeDocument(conversation), [conversation]);
-  useEffect(
+  useLayoutEffect(
     () => takeDrops((files) => files.forEach((file) => conversation.attachments.add(file))),
     [conversation],
   );

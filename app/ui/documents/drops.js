@@ -9,7 +9,7 @@ export const drops = createStore({ isOver: false });
 
 let takers = [];
 
-/** `take` gets an array of files. Returns how to end. */
+/** `take` gets an array of files. Returns how to end. Layout effects call it: a page that is seen takes files. */
 export function takeDrops(take) {
   takers = [...takers, take];
   return () => {

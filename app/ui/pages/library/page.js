@@ -1,6 +1,19 @@
 // The library: documents that are ready to be asked about, and where new ones are dropped.
 
-import { ago, classes, every, formatter, go, html, t, useEffect, useRef, useState, useStore } from "/lib.js";
+import {
+  ago,
+  classes,
+  every,
+  formatter,
+  go,
+  html,
+  t,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  useStore,
+} from "/lib.js";
 import { ask, Button, Icon, IconButton, orToast, useNextFocus } from "/parts.js";
 import { Reading } from "/parts/reading.js";
 import { newChatAbout } from "../../chat/about.js";
@@ -54,10 +67,10 @@ export function Page() {
     }
   }
 
+  useLayoutEffect(() => takeDrops(add), []);
   useEffect(() => {
     refresh();
-    const ends = [every(REFRESH_MS, refresh), takeDrops(add)];
-    return () => ends.forEach((end) => end());
+    return every(REFRESH_MS, refresh);
   }, []);
   if (!documents) return html`<${Reading} words=${t("memory.reading")} error=${error} />`;
   const isEmpty = !documents.length && !incoming.length;
