@@ -84,15 +84,17 @@ impl Terminal {
     pub fn reads(&mut self, words: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
-            let shown = String::from_utf8_lossy(&self.unread).into_owned();
-            if let Some(at) = shown.find(words) {
-                let end = at + words.len();
-                self.unread = shown.as_bytes()[end..].to_vec();
-                return shown[..end].to_owned();
+            // In bytes: the last piece may end within a letter, whose rest comes with the next one.
+            let at = self.unread.windows(words.len()).position(|shown| shown == words.as_bytes());
+            if let Some(at) = at {
+                let shown: Vec<u8> = self.unread.drain(..at + words.len()).collect();
+                return String::from_utf8_lossy(&shown).into_owned();
             }
             let left = end.saturating_duration_since(Instant::now());
-            let piece = self.screen.recv_timeout(left);
-            self.unread.extend(piece.unwrap_or_else(|_| panic!("no {words:?} in {shown:?}")));
+            let Ok(piece) = self.screen.recv_timeout(left) else {
+                panic!("no {words:?} in {:?}", String::from_utf8_lossy(&self.unread));
+            };
+            self.unread.extend(piece);
         }
     }
 
