@@ -190,8 +190,10 @@ fn a_muted_microphone_is_named_where_nothing_was_heard() {
         "Object.defineProperty(MediaStreamTrack.prototype, 'muted', { get: () => window.isMuted })",
     );
     for (is_muted, said) in [(false, "No speech was recognised"), (true, "microphone is muted")] {
-        page.script(&format!("window.isMuted = {is_muted}; window.since = performance.now()"));
+        page.script(&format!("window.isMuted = {is_muted}"));
         button(&page, "pointerdown");
+        // The press has begun: before it, `button` waits for the list of microphones.
+        page.script("window.since = performance.now()");
         page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
         page.until(
             "it is held for as long as a press is",
