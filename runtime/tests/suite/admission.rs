@@ -94,14 +94,17 @@ fn turns_of_one_conversation_keep_their_order_when_the_first_is_preempted() {
 
 #[test]
 fn the_restore_of_a_prompt_that_gave_up_its_cells_is_timed_from_its_start_in_the_next_slot() {
-    let model = slow();
+    let batches = MicroBatches::default();
+    // Slow enough that the second turn waits longer than a restore takes.
+    let model = batches.of(FakeModel::new().with_pace(Duration::from_millis(1)));
     let engine = engine(&model, None, EngineOptions { context_tokens: 1024, ..tight() });
     let prompt = |n: usize, len: usize| -> Vec<Token> {
         long(&model, n).prompt.into_iter().cycle().take(len).collect()
     };
     let first = TurnRequest { drafts: false, ..endless("first", &prompt(0, 100), 500) };
-    let first = started(engine.submit(first).unwrap());
+    let (first, paused) = batches.first_of(&engine, first);
     let second = engine.submit(endless("second", &prompt(1, 950), 1)).unwrap();
+    drop(paused);
     assert_eq!(tokens_left(first), 500);
     let report = finish(second).unwrap().report;
     assert!(status(&engine).counters.preempted > 0, "it waited for room");
