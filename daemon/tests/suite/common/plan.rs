@@ -44,6 +44,7 @@ pub struct Plan {
     pub(super) has_clock: bool,
     pub(super) batches: BatchLog,
     pub(super) fails_at: FailsAt,
+    pub(super) ended: Arc<AtomicUsize>,
 }
 
 impl Plan {
@@ -76,6 +77,7 @@ impl Plan {
             has_clock: false,
             batches: BatchLog::default(),
             fails_at: FailsAt::default(),
+            ended: Arc::default(),
         }
     }
 
@@ -299,8 +301,9 @@ impl Plan {
     }
 
     pub(super) fn overrides(self, directory: &Path) -> Overrides {
+        let model = self.model.with_batch_log(self.batches).with_failure(self.fails_at);
         let loaded = Loaded {
-            model: Arc::new(self.model.with_batch_log(self.batches).with_failure(self.fails_at)),
+            model: Arc::new(model.with_ended_batches(self.ended)),
             fingerprint: fingerprint(self.cache_type_k),
             name: "fake".to_owned(),
             shown: "fake".to_owned(),

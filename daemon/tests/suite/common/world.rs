@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -43,6 +45,8 @@ pub struct World {
     batches: BatchLog,
     /// A micro-batch locks it behind its computation.
     fails_at: FailsAt,
+    /// The micro-batches that have ended.
+    ended: Arc<AtomicUsize>,
     runtime: Runtime,
     stop: Option<oneshot::Sender<()>>,
     served: Option<tokio::task::JoinHandle<()>>,
@@ -64,6 +68,7 @@ impl World {
             .unwrap();
         let (resolved, has_clock) = (plan.resolved(&directory), plan.has_clock);
         let (batches, fails_at) = (plan.batches.clone(), plan.fails_at.clone());
+        let ended = plan.ended.clone();
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(&resolved.settings.token_file, TOKEN).unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -92,6 +97,7 @@ impl World {
             directory,
             batches,
             fails_at,
+            ended,
             runtime,
             stop: Some(stop),
             served: Some(served),
@@ -268,7 +274,8 @@ impl World {
         self.batches.lock()
     }
 
-    /// Lets one micro-batch of a [`Self::pause`] be computed, once there is one.
+    /// Lets one micro-batch of a [`Self::pause`] be computed, once there is one. The engine had nothing to do when the
+    /// pause began: a micro-batch that is under way would never end here.
     pub fn step<'w>(
         &'w self,
         paused: MutexGuard<'w, Vec<Vec<Row>>>,
@@ -279,6 +286,8 @@ impl World {
         self.until("a micro-batch begins", |world| world.batches.lock().len() > before);
         let paused = self.batches.lock();
         drop(held);
+        // A further step would lock `fails_at` first, and this micro-batch could not end.
+        self.until("it ends", |world| world.ended.load(Ordering::SeqCst) == paused.len());
         paused
     }
 
