@@ -11,6 +11,7 @@ use hob_testkit::{Client, Hobd, Launch, files, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::home::saved;
 use crate::common::{computed, text, user};
 
 /// What the fake model reads at 250 tokens a second, so that a fetch is quicker.
@@ -30,13 +31,15 @@ fn another_daemon_goes_on_after_kill_9_and_computes_the_new_tokens_alone() {
         "1",
     ]);
     let mut alone = alone_launch.start();
+    let mut last = Value::Null;
     for turn in 0..3 {
         let answer = say(&first.client, "talk", turn);
-        assert_eq!(text(&answer), text(&say(&alone.client, "talk", turn)));
+        last = say(&alone.client, "talk", turn);
+        assert_eq!(text(&answer), text(&last));
         world.until_published(&first.client, turn + 1);
     }
     drop(first); // kill -9
-    wait_saved(&alone.client);
+    wait_saved(&alone.client, &last);
     drop(alone);
     alone = alone_launch.start();
 
@@ -383,14 +386,11 @@ fn messages(client: &Client, conversation: &str) -> usize {
     found["message_count"].as_u64().unwrap() as usize
 }
 
-/// Waits until nothing is written any more.
-fn wait_saved(client: &Client) {
-    let written = || client.get("/v1/status")["counters"]["written_bytes"].as_u64();
-    let mut last = (written(), 0);
-    wait::until("all KV is on disk", || {
-        let now = written();
-        last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
-        (last.1 > 8).then_some(())
+/// Waits until all tokens of the last answer in the conversation `talk` are on disk.
+fn wait_saved(client: &Client, answer: &Value) {
+    let tokens = &answer["usage"]["total_tokens"];
+    wait::until("the answer is on disk", || {
+        (saved(client, "talk")?["tokens"] == *tokens).then_some(())
     });
 }
 
