@@ -103,6 +103,7 @@ fn saved_ms_is_reported_after_a_restart() {
     let mut world = start();
     world.chat(json!([user(&"word ".repeat(50))]), extra.clone());
     world.stop();
+    drop(world); // The speed is written behind the answer.
     let world = start();
     let answer = world.chat(json!([]), extra);
     let measured = &world.get("/v1/status").json()["prefill_tokens_per_second"];
