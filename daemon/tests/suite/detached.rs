@@ -26,9 +26,11 @@ fn ask(text: &str) -> Value {
     })
 }
 
-/// The fake answers it with `words`, 10 ms a letter.
+/// The fake answers it with all `words`, 10 ms a letter.
 fn slowly(words: &str) -> Value {
-    ask(&format!("Say this slowly: {words}"))
+    let mut request = ask(&format!("Say this slowly: {words}"));
+    request["max_tokens"] = 2000.into();
+    request
 }
 
 fn text_of(chunk: &Value) -> &str {
@@ -65,8 +67,8 @@ fn until_over(hobd: &Hobd) -> Value {
 #[test]
 fn a_detached_answer_goes_on_when_its_client_leaves_and_another_reads_it_whole() {
     let (hobd, _directory) = start("fake");
-    let words = "one two three four five six seven eight nine ten ".repeat(2);
-    let words = words.trim_end();
+    let words = "one two three four five six seven eight nine ten ".repeat(12);
+    let words = words.trim_end(); // 5.9 s.
     ask_and_leave(&hobd, &slowly(words));
     assert_eq!(hobd.client.get("/v1/status")["answering"], json!(["room"]));
 
@@ -92,7 +94,7 @@ fn a_detached_answer_of_llama_cpp_goes_on_when_its_client_leaves() {
 #[test]
 fn an_answer_that_is_not_detached_still_ends_with_its_client() {
     let (hobd, _directory) = start("fake");
-    let mut request = slowly(&"word ".repeat(60));
+    let mut request = slowly(&"word ".repeat(300)); // 15 s.
     request["hob"] = json!({"append": true});
     ask_and_leave(&hobd, &request);
     assert_eq!(until_over(&hobd)["status"], "interrupted");
@@ -102,7 +104,7 @@ fn an_answer_that_is_not_detached_still_ends_with_its_client() {
 #[test]
 fn any_client_stops_a_detached_answer_while_it_speaks_and_while_it_reads() {
     let (hobd, _directory) = start("fake");
-    let words = "word ".repeat(80);
+    let words = "word ".repeat(300); // 15 s; 6 s to read.
     let stop = || hobd.client.call("DELETE", ANSWER).send().json()["stopped"].clone();
     assert_eq!(stop(), false);
     ask_and_leave(&hobd, &slowly(&words));
@@ -145,7 +147,7 @@ fn a_detached_answer_needs_a_conversation_and_a_stream_and_reports_errors() {
 fn a_detached_answer_without_a_reader_may_end_within_the_five_seconds_of_a_stop() {
     let (launch, _directory) = launch("fake");
     let mut hobd = launch.start();
-    let words = "k".repeat(150); // 1.5 s.
+    let words = "k".repeat(50); // 0.5 s.
     ask_and_leave(&hobd, &slowly(&words));
     assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
     let hobd = launch.start();
@@ -157,9 +159,7 @@ fn a_detached_answer_without_a_reader_may_end_within_the_five_seconds_of_a_stop(
 fn a_stop_of_hobd_keeps_the_text_of_a_detached_answer() {
     let (launch, _directory) = launch("fake");
     let mut hobd = launch.start();
-    let mut request = slowly(&"word ".repeat(400));
-    request["max_tokens"] = 2000.into(); // 20 s: more than a stop waits.
-    ask_and_leave(&hobd, &request);
+    ask_and_leave(&hobd, &slowly(&"word ".repeat(400))); // 20 s: more than a stop waits.
     hobd.process.terminate(wait::PATIENCE);
     let hobd = launch.start();
     let last = messages(&hobd).pop().unwrap();
