@@ -62,12 +62,13 @@ fn appended_sound_is_transcribed_and_prefilled_while_it_arrives() {
 
 #[test]
 fn a_requested_answer_waits_for_the_final_transcript() {
-    let world = Plan::new().dictates(&shell("cat >/dev/null; sleep 0.3; echo Hello there")).start();
-    let mut client = Client::new(&world, "a");
-    client.send(json!({"type": "session.update", "session": {"turn_detection": null}}));
-    append(&mut client, &[0; 4_800]);
-    client.send(json!({"type": "input_audio_buffer.commit"}));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("go");
+    let world = Plan::new().dictates(&shell(&after(&file, "echo Hello there"))).start();
+    let mut client = committed(&world);
     client.send(json!({"type": "response.create", "response": {"max_tokens": 2}}));
+    until_handled(&mut client);
+    std::fs::write(&file, "").unwrap();
     let done = client.answer().pop().unwrap();
     assert_eq!(done["response"]["usage"]["output_tokens"], 2, "{done}");
     assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello there");
