@@ -28,10 +28,11 @@ fn say(hobd: &Hobd, conversation: &str, message: &str) -> Answer {
     hobd.client.call("POST", "/v1/chat/completions").json(&body(conversation, message)).send()
 }
 
-/// An answer of several seconds, of which the first words have arrived.
+/// An answer of 14 seconds, of which the first words have arrived.
 fn slow_answer(hobd: &Hobd, conversation: &str) -> Stream {
-    let mut body = body(conversation, &format!("Say this slowly: {}", "kettle ".repeat(50)));
+    let mut body = body(conversation, &format!("Say this slowly: {}", "kettle ".repeat(200)));
     body["stream"] = true.into();
+    body["max_tokens"] = 2000.into();
     let mut stream = hobd.client.call("POST", "/v1/chat/completions").json(&body).stream();
     for _ in 0..12 {
         stream.next_data().unwrap(); // The fake model's tokens are bytes.
