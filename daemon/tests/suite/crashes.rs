@@ -345,7 +345,8 @@ fn a_child_ends_with_its_supervisor() {
     Process::signal(hobd.process.id(), Signal::KILL);
     hobd.process.kill();
     wait::until("the child ends", || announced(directory.path()).is_none().then_some(()));
-    let hobd = launch.start();
+    // The child owns the slots directory until its process has ended.
+    let hobd = wait::until("another hobd starts", || launch.spawn().ready());
     assert_restored(&say(&hobd, "saved", "Go on"));
 }
 
