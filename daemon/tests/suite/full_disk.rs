@@ -84,11 +84,11 @@ fn a_text_without_room_is_refused_in_each_protocols_form_and_stored_once_there_i
 fn an_answer_that_found_no_room_is_stored_whole_once_there_is_room() {
     let home = home();
     let hobd = home.start();
-    let words = ["kettle"; 40].join(" ");
+    let words = ["kettle"; 90].join(" "); // 6.3 s.
     let question = user(&format!("Say this slowly: {words}"));
     let messages = json!([user(&"Listen. ".repeat(500)), assistant("Yes."), question]);
     let body = json!({"conversation": "during", "stream": true, "temperature": 0,
-        "max_tokens": 400, "messages": messages});
+        "max_tokens": 700, "messages": messages});
     let mut stream = hobd.client.call("POST", CHAT).json(&body).stream();
     stream.next_data().unwrap(); // What was asked is stored.
     let full = home.launch.inject("disk", "full");
@@ -107,10 +107,10 @@ fn an_answer_that_found_no_room_is_stored_whole_once_there_is_room() {
 fn the_end_of_a_cut_answer_that_finds_no_room_is_logged_once_and_stored_once_there_is_room() {
     let home = home();
     let hobd = home.start();
-    let question = user(&format!("Say this slowly: {}", ["kettle"; 40].join(" ")));
+    let question = user(&format!("Say this slowly: {}", ["kettle"; 200].join(" "))); // 14 s.
     let messages = json!([user(&"Listen. ".repeat(500)), assistant("Yes."), question]);
     let body = json!({"conversation": "during", "stream": true, "temperature": 0,
-        "max_tokens": 400, "messages": messages});
+        "max_tokens": 2000, "messages": messages});
     let mut stream = hobd.client.call("POST", CHAT).json(&body).stream();
     let has_text = |data: &str| {
         let chunk: Value = serde_json::from_str(data).unwrap();
