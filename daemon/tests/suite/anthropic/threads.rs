@@ -82,8 +82,9 @@ fn a_message_is_continued_twice_on_branches() {
 fn a_thread_has_its_tools_behind_an_answer_that_its_client_left() {
     let world = World::new();
     let first = world.message(&say("One", create()));
-    let slow = format!("Say this slowly: {}", "and so on ".repeat(30));
-    let body = with(json!([user(json!(slow))]), merged(after(&first), &json!({"stream": true})));
+    let slow = format!("Say this slowly: {}", "and so on ".repeat(150)); // 15 s.
+    let more = json!({"stream": true, "max_tokens": 2000});
+    let body = with(json!([user(json!(slow))]), merged(after(&first), &more));
     let mut stream = world.call(MESSAGES).json(&body).stream();
     let begun = loop {
         let (name, event) = stream.next_named().unwrap();
