@@ -151,8 +151,8 @@ fn progress_is_reported_in_pings_to_those_who_ask() {
 #[test]
 fn a_client_that_waits_gets_pings() {
     let world = World::new();
-    // 4 ms a token.
-    let slow = format!("Read this slowly: {}", "a".repeat(3_000));
+    // 4 ms a token: six seconds more than the time to the first ping.
+    let slow = format!("Read this slowly: {}", "a".repeat(4_000));
     let body = super::with(json!([super::user(json!(slow))]), json!({"max_tokens": 1}));
     let events = world.events(&body);
     assert_eq!(events[0], json!({"type": "ping"}));
