@@ -100,7 +100,7 @@ fn expect_none_outside(launch: &Launch, mut hobd: Hobd) {
     for path in ["/metrics", "/v1/status", "/v1/memory", "/v1/settings"] {
         expect_none(path, &hobd.client.call("GET", path).send().text());
     }
-    expect_none("a title", &titles(hobd.process.id()));
+    expect_none("a title", &titles(hobd.process.id()).unwrap());
     hobd.process.terminate(PATIENCE);
     let log = launch.log();
     assert!(log.contains("TRACE") || log.contains("DEBUG"), "it is the whole log: {log}");
@@ -108,20 +108,21 @@ fn expect_none_outside(launch: &Launch, mut hobd: Hobd) {
 }
 
 /// The command lines of the process and of its children, and the names of its threads, as `ps` shows them.
-fn titles(pid: u32) -> String {
+fn titles(pid: u32) -> std::io::Result<String> {
     let process = format!("/proc/{pid}");
-    let mut titles = fs::read_to_string(format!("{process}/cmdline")).unwrap();
-    for task in fs::read_dir(format!("{process}/task")).unwrap() {
-        let task = task.unwrap().path();
+    let mut titles = fs::read_to_string(format!("{process}/cmdline"))?;
+    for task in fs::read_dir(format!("{process}/task"))? {
+        let task = task?.path();
         titles += &fs::read_to_string(task.join("comm")).unwrap_or_default(); // It may have ended.
         let children = fs::read_to_string(task.join("children")).unwrap_or_default();
         titles.extend(children.split_whitespace().map(titles_of));
     }
-    titles
+    Ok(titles)
 }
 
+/// Empty for a child that has ended meanwhile.
 fn titles_of(child: &str) -> String {
-    child.parse().map(titles).unwrap_or_default()
+    child.parse().ok().and_then(|pid| titles(pid).ok()).unwrap_or_default()
 }
 
 #[test]
