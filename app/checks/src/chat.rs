@@ -82,6 +82,15 @@ impl Page {
         self.click(&format!("[role=menu] > :nth-child({nth})"));
     }
 
+    /// Opens the editor of the templates in a composer without words: only the daemon's templates can be edited.
+    pub fn edit_templates(&self) {
+        self.focus("@composer");
+        self.write("/");
+        self.shows("@template");
+        self.click("@edit-templates");
+        self.shows("@template-editor");
+    }
+
     /// Imports a file through the hidden file input behind the button.
     pub fn import(&self, file: &Path) {
         self.script("one('@import-file').hidden = false");

@@ -33,9 +33,7 @@ fn a_press_beside_a_dialog_loses_nothing_that_was_written_in_it() {
     page.hides("@sampling-dialog");
     page.reads("@sampling", "Own sampling");
 
-    page.focus("@composer");
-    page.write("/");
-    page.click("@edit-templates");
+    page.edit_templates();
     page.click("@new-template");
     page.until("it is there", "all('@template-editor fieldset').length === 7");
     page.fill("@template-editor fieldset:nth-of-type(7) input", "Haiku");
@@ -67,9 +65,7 @@ fn what_cannot_be_saved_is_said_in_its_dialog() {
     page.press("Escape");
     page.hides("@sampling-dialog");
 
-    page.focus("@composer");
-    page.write("/");
-    page.click("@edit-templates");
+    page.edit_templates();
     page.click("@save-templates");
     page.reads("@template-editor [role=alert]", "the disk is gone");
     assert_eq!(page.count("@toast"), 0, "it would stand behind the dialog");

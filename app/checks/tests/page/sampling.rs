@@ -140,10 +140,7 @@ fn a_slash_offers_templates_by_name_and_keys_choose_one() {
 fn templates_are_edited_and_shared_with_other_pages() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.focus("@composer");
-    page.write("/");
-    page.click("@edit-templates");
-    page.shows("@template-editor");
+    page.edit_templates();
     page.click("@template-editor fieldset:nth-of-type(1) [aria-label='Delete Summarise']");
     page.click("@new-template");
     page.until("it is there", "all('@template-editor fieldset').length === 6");
