@@ -1,6 +1,6 @@
 // A long chat in batches of messages: the newest are drawn at once, the older ones while the browser is idle.
 
-import { useEffect, useRef, useState } from "/lib.js";
+import { useLayoutEffect, useRef, useState } from "/lib.js";
 
 /** A full batch that is out of sight has no layout; `chat.css` has its height. */
 export const BATCH = 20;
@@ -26,7 +26,8 @@ export function useFirstDrawn(count, needed) {
   const [, redraw] = useState(0);
   const first = Math.max(0, Math.min(reached.current, needed, count - FIRST_BATCHES));
   if (count) reached.current = first;
-  useEffect(() => {
+  // A layout effect: a chat that is seen is printed whole.
+  useLayoutEffect(() => {
     if (!first) return undefined;
     let isLeft = false;
     const drawFrom = (index) => {
