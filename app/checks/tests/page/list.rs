@@ -163,7 +163,7 @@ fn a_chat_that_answers_has_a_pulse_also_in_another_tab() {
     other.shows("@chat");
     assert_eq!(other.count("@answering"), 0);
 
-    page.send(&slowly(150));
+    page.send(&slowly(400));
     page.shows("@chat @answering");
     other.shows("@chat @answering");
     other.reads("@chat:first-child", "Say this slowly");

@@ -11,7 +11,7 @@ use hob_testkit::files;
 fn the_map_shows_a_chat_during_its_answer_and_afterwards() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send(&slowly(100));
+    page.send(&slowly(250));
     page.reads("@live", "word");
     page.click("@to-memory");
     page.click("@engine");

@@ -9,14 +9,14 @@ use serde_json::json;
 fn an_answer_goes_on_while_the_page_is_reloaded() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send(&slowly(60));
+    page.send(&slowly(200));
     page.reads("@live", "word word");
 
     page.script("location.reload()");
     page.reads("@live", "word word");
     page.shows("@stop");
     page.answered(1);
-    assert_eq!(page.last_answer(), "word ".repeat(60).trim());
+    assert_eq!(page.last_answer(), "word ".repeat(200).trim());
     assert_eq!(page.count("@interrupted"), 0);
 }
 

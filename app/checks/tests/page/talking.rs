@@ -10,7 +10,8 @@ fn an_answer_streams_and_shows_its_cost() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
 
-    let text = "The quick brown fox jumps over the lazy dog. ".repeat(6);
+    // It takes 5 s, in which the page must be seen.
+    let text = "The quick brown fox jumps over the lazy dog. ".repeat(12);
     page.send(&format!("Say this slowly: {text}"));
     page.reads("@live", "The quick");
     page.shows("@stop");
@@ -36,7 +37,7 @@ fn an_answer_streams_and_shows_its_cost() {
 fn a_stopped_answer_keeps_its_text_and_the_chat_continues() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    let text = "word ".repeat(200);
+    let text = "word ".repeat(400);
 
     page.send(&format!("Say this slowly: {text}"));
     page.reads("@live", "word word");
@@ -196,7 +197,8 @@ fn reasoning_and_calls_of_tools_are_folded() {
 fn reasoning_is_shown_until_the_answer_itself_begins() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    let (thought, rest) = ("hm ".repeat(40), " and so on".repeat(20));
+    // 6 s each, in which the page must be seen.
+    let (thought, rest) = ("hm ".repeat(200), " and so on".repeat(60));
     page.send(&format!("Say this slowly: <think>{thought}</think>It is four{rest}"));
     page.until("it can be read", "seen(one('@live @reasoning div'))");
     page.reads("@live @reasoning", "hm hm");
@@ -267,7 +269,7 @@ fn a_message_stopped_before_it_was_stored_returns_to_the_composer() {
 fn a_message_that_waits_is_sent_while_another_chat_is_shown() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send(&slowly(60));
+    page.send(&slowly(200));
     page.reads("@live", "word word");
     page.write("Say this: and then");
     page.press("Enter");
@@ -287,7 +289,7 @@ fn a_message_that_waits_is_sent_while_another_chat_is_shown() {
 fn enter_during_an_answer_sends_the_message_when_it_is_complete() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send(&slowly(60));
+    page.send(&slowly(200));
     page.reads("@live", "word word");
     page.write("Say this: and then");
     page.press("Enter");
