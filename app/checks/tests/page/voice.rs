@@ -3,23 +3,37 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
-use hob_testkit::wait;
+use hob_testkit::{files, wait};
 use hound::{SampleFormat, WavSpec, WavWriter};
 use serde_json::json;
+
+/// Counts what the page gets of the microphone from here on.
+const COUNT_SAMPLES: &str = "
+    window.samples = 0;
+    const Node = window.AudioWorkletNode;
+    window.AudioWorkletNode = class extends Node {
+        constructor(...options) {
+            super(...options);
+            this.port.addEventListener('message', ({ data }) => { window.samples += data.length; });
+        }
+    };";
+
+/// Of sound, at 48,000 samples a second; more at a lower rate.
+const A_SECOND: &str = "window.samples >= 48000";
 
 #[test]
 fn speech_during_the_press_is_transcribed_and_sent() {
     let recognizer = Recognizer::new();
     let hobd = recognizer.hobd();
     let page = Page::open(&hobd);
+    page.script(COUNT_SAMPLES);
 
     button(&page, "pointerdown");
     page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
-    std::thread::sleep(Duration::from_secs(2));
+    page.until("a second is recorded", A_SECOND);
     button(&page, "pointerup");
     page.answered(1);
 
@@ -125,15 +139,16 @@ fn a_filler_plays_to_its_end_during_the_transcription() {
              return play.call(this);
          };",
     );
+    page.script(COUNT_SAMPLES);
     page.focus("@composer"); // The browser plays no sound before the user clicks.
     wait::until("there is a phrase", || {
-        let kept = fs::read_dir(hobd.directory().join("data/voice")).ok()?;
-        (kept.count() > 0).then_some(())
+        let phrases = files::with_extension(&hobd.directory().join("data/voice"), "wav");
+        (!phrases.is_empty()).then_some(())
     });
 
     button(&page, "pointerdown");
     page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
-    std::thread::sleep(Duration::from_secs(2));
+    page.until("a second is recorded", A_SECOND);
     button(&page, "pointerup");
     page.answered(1);
 
