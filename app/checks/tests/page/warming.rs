@@ -85,6 +85,18 @@ fn the_chat_that_the_page_opens_with_is_prewarmed() {
     page.is_state("header @state", "ready");
 }
 
+/// Counts the lists of chats that the page gets from here on.
+const COUNT_LISTS: &str = "
+    window.lists = 0;
+    const answer = window.fetch;
+    window.fetch = async (path, ...rest) => {
+        const response = await answer(path, ...rest);
+        if (path !== '/v1/conversations' || !response.ok) return response;
+        const list = await response.json();
+        setTimeout(() => { window.lists += 1; });
+        return Response.json(list);
+    };";
+
 #[test]
 fn the_first_letter_prewarms_the_chat() {
     let mut hobd = Hobd::start(Model::Bundled);
@@ -93,8 +105,10 @@ fn the_first_letter_prewarms_the_chat() {
     page.ask("My locker code is 48213.");
     hobd.stop();
     page.reads("@banner", "Hob cannot be reached");
+    page.script(COUNT_LISTS);
     hobd.start_again();
     page.hides("@banner");
+    page.until("it knows that the chat has left its slot", "window.lists > 0");
     let chat = hobd.client.get("/v1/conversations")["data"][0]["id"].clone();
     let chat = chat.as_str().expect("an id");
     is_at(&hobd, chat, "disk");
