@@ -30,11 +30,10 @@ mod upstream;
 mod words;
 
 use std::fs;
-use std::net::TcpListener;
 
 use common::Home;
 use fake::Daemon;
-use hob_testkit::asset;
+use hob_testkit::{asset, free_port};
 use serde_json::{Value, json};
 use terminal::Terminal;
 
@@ -358,8 +357,7 @@ fn a_directory_that_cannot_be_written_or_read_is_named_as_such() {
 fn a_dead_daemon_is_not_running() {
     let home = Home::new();
     let address = Daemon::new(&home).address.clone();
-    // The listener is dropped, so nothing accepts on its port.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let gone = format!("127.0.0.1:{}", free_port());
     let file = home.path("data/hobd.json");
     let text = fs::read_to_string(&file).unwrap().replace(&address, &gone);
     fs::write(&file, text).unwrap();

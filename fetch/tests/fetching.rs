@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{Cursor, Write};
-use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::mpsc;
@@ -11,6 +10,7 @@ use std::thread;
 use hob_fetch::{FetchError, Index, ModelDownload, Provided, Step, provide};
 use hob_models::hash::hash_files;
 use hob_models::published::Published;
+use hob_testkit::free_port;
 use hob_testkit::registry::{Behaviour, Registry};
 use hob_testkit::wait::PATIENCE;
 use zip::ZipWriter;
@@ -98,10 +98,10 @@ fn a_copy_on_this_machine_needs_no_network() {
 #[test]
 fn an_index_that_cannot_be_reached_is_named() {
     let world = World::new(Behaviour::default());
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = format!("127.0.0.1:{}", free_port());
     let index = || Index::of_pip(|name| at(name, &format!("http://{closed}/simple")));
     let error = provide(&world.request(), index, &mut go_on).unwrap_err().to_string();
-    assert!(error.contains(&closed.to_string()) && error.contains("network"), "{error}");
+    assert!(error.contains(&closed) && error.contains("network"), "{error}");
 }
 
 #[test]

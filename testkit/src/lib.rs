@@ -9,7 +9,7 @@
 //!
 //! Reading order: [`hobd`], [`client`] (requests that must succeed), [`http`] (any request, also a
 //! malformed one), [`process`], [`wait`], [`files`], [`asset`](mod@asset), [`gguf`], [`real_model`](mod@real_model),
-//! [`registry`].
+//! [`registry`], [`port`].
 
 pub mod asset;
 pub mod client;
@@ -17,6 +17,7 @@ pub mod files;
 pub mod gguf;
 pub mod hobd;
 pub mod http;
+pub mod port;
 pub mod process;
 pub mod real_model;
 pub mod registry;
@@ -27,5 +28,6 @@ pub use client::Client;
 pub use gguf::Gguf;
 pub use hobd::{Fault, Hobd, Launch};
 pub use http::{Answer, Call, Stream};
+pub use port::free_port;
 pub use process::{Memory, Process, Signal};
 pub use real_model::real_model;

@@ -1,10 +1,11 @@
 //! A hobd with directories of its own.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use hob_testkit::{Client, Fault, Launch, Process, real_model, wait};
+use hob_testkit::{Client, Fault, Launch, Process, free_port, real_model, wait};
 use tempfile::TempDir;
 
 use crate::tools;
@@ -59,7 +60,9 @@ impl Hobd {
             .expect("the directory can be written");
         let has_voice = arguments.contains(&"--voice-command");
         let silent: &[&str] = if has_voice { &[] } else { &["--voice-command", "off"] };
-        let launch = Launch::new(tools::hobd(), directory.path()).separate_slots();
+        // The page's origin stays the same where it is started again.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let launch = Launch::new(tools::hobd(), directory.path()).separate_slots().listen(address);
         let launch = launch.args(["--threads", "1", "--log", "warn"]).args(silent.iter().copied());
         let launch = launch.args(arguments.iter().copied()).args([
             "--config".into(),

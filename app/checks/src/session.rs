@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use hob_testkit::{Process, wait};
+use hob_testkit::{Process, free_port, wait};
 
 /// A command that takes longer means a browser that hangs.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ pub(crate) struct Session {
 impl Session {
     /// Starts the driver on a free port and opens a browser.
     pub(crate) fn open(mut driver: Command, capabilities: &Value, home: TempDir) -> Self {
-        let port = free_port();
+        let port = free_port(); // Drivers cannot choose one themselves.
         driver.arg(format!("--port={port}")).stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = Process::start(&mut driver);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -101,12 +101,6 @@ async fn connect(port: u16, capabilities: Capabilities) -> Client {
         .connect(&format!("http://127.0.0.1:{port}"))
         .await;
     client.unwrap_or_else(|error| panic!("the driver cannot start its browser: {error}"))
-}
-
-/// A free port. Drivers cannot choose one themselves.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-    listener.local_addr().expect("it is bound").port()
 }
 
 /// A command that fantoccini does not know.
