@@ -68,11 +68,14 @@ impl Daemon {
                 let line = format!("{}{}", request.line, if is_newest { NEWEST } else { "" });
                 let answer = known.lock().unwrap().get(&line).cloned();
                 let missing = (404, r#"{"error":{"message":"no such path"}}"#.to_owned());
-                match answer.unwrap_or(missing) {
-                    (OPEN, body) => write_open(stream, body, sender.clone()),
-                    answer => write(stream, answer),
-                }
+                let (status, body) = answer.unwrap_or(missing);
+                let is_open = status == OPEN;
+                write(&stream, (if is_open { 200 } else { status }, body));
                 let _ = sender.send(request);
+                // Its end is received after it.
+                if is_open {
+                    report_end(stream, sender.clone());
+                }
             }
         });
         Self { address, answers, requests }
@@ -137,14 +140,13 @@ fn read(mut stream: &TcpStream, is_too_large: impl Fn(&str) -> bool) -> Option<R
     Some(Request { line, token, body: serde_json::from_slice(&body).unwrap_or_default() })
 }
 
-fn write(mut stream: TcpStream, (status, body): (u16, String)) {
+fn write(mut stream: &TcpStream, (status, body): (u16, String)) {
     let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n");
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }
 
-/// Writes the beginning of an answer, and reports when the client leaves.
-fn write_open(mut stream: TcpStream, body: String, sender: Sender<Request>) {
-    write(stream.try_clone().unwrap(), (200, body));
+/// Reports when the client leaves.
+fn report_end(mut stream: TcpStream, sender: Sender<Request>) {
     thread::spawn(move || {
         let _ = stream.read(&mut [0]);
         let line = CLOSED.to_owned();
