@@ -67,6 +67,12 @@ impl Page {
         Self { browser, expected: RefCell::default(), complaints: RefCell::default() }
     }
 
+    /// Loads the page again, and waits until the one before has left.
+    pub fn reload(&self) {
+        self.script("window.isOld = true; location.reload()");
+        self.until("it is loaded again", "!window.isOld");
+    }
+
     /// Opens one of [`PAGES`] and waits for its content.
     pub fn open_page(&self, name: &str) {
         self.click(&format!("@to-{name}"));

@@ -19,9 +19,10 @@ fn a_private_chat_is_marked_and_leaves_nothing() {
     page.reads("@title", CANARY);
     assert_eq!(page.script("return document.title"), "A private chat – Hob");
 
-    page.script("location.reload()");
+    page.reload();
     page.reads("@title", CANARY);
     page.reads("@private", "private");
+    page.answered(1);
     page.ask("Say this: again");
     page.until("the list marks it", "all('@chat .chat-title .icon').length === 1");
     let list = hobd.client.get("/v1/conversations");

@@ -33,7 +33,7 @@ fn a_new_chats_sampling_counts_from_its_first_answer_and_stays() {
         "messages": [{"role": "user", "content": "Say this: lmnopqrs"}]}));
     assert_eq!(said["choices"][0]["message"]["content"], "lmnop");
 
-    page.script("location.reload()");
+    page.reload();
     page.reads("@sampling", "Own sampling");
     page.click("@sampling");
     page.click("@preset-standard");

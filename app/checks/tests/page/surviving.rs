@@ -75,14 +75,14 @@ fn a_draft_outlives_a_reload_and_leaves_with_its_message() {
     let page = Page::open(&hobd);
     page.focus("@composer");
     page.write("Say this: half a thought");
-    page.script("location.reload()");
+    page.reload();
     page.until("the words are there", "one('@composer')?.value === 'Say this: half a thought'");
     page.focus("@composer");
     page.press("Enter");
     page.answered(1);
 
     page.write("Of this chat");
-    page.script("location.reload()");
+    page.reload();
     page.until("the words are there", "one('@composer')?.value === 'Of this chat'");
     page.press("Alt+n");
     page.until("a new chat has none", "one('@composer')?.value === ''");
