@@ -141,8 +141,10 @@ fn equal_sets_share_micro_batches_and_cells() {
     let (prompt, set) = (prompt(&model), &sets()[1]);
     let expected = alone_with(&model, set, &prompt);
     let engine = start(&model);
-    log.lock().clear();
+    let mut held = log.lock(); // No micro-batch begins before both are submitted.
+    held.clear();
     let turns = ["a", "b"].map(|name| engine.submit(with(set, name, &prompt)).unwrap());
+    drop(held);
     let answers = turns.map(|turn| finish(turn).unwrap());
     assert_eq!(answers.each_ref().map(|answer| &answer.tokens), [&expected, &expected]);
     assert!(answers[1].report.tokens.shared > 0);
