@@ -10,12 +10,16 @@ use hob_runtime::{EngineOptions, Model, Reuse, TurnRequest};
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
 
+use crate::support::held::MicroBatches;
 use crate::support::*;
 
 /// In the shape that the constants are measured in.
+fn with_tiles() -> FakeModel {
+    FakeModel::new().with_attention_tile(AttentionTile::new(494_000_000, 21_504))
+}
+
 fn fake_with_tiles(log: &BatchLog) -> Arc<dyn Model> {
-    let tile = AttentionTile::new(494_000_000, 21_504);
-    Arc::new(FakeModel::new().with_attention_tile(tile).with_batch_log(log.clone()))
+    Arc::new(with_tiles().with_batch_log(log.clone()))
 }
 
 /// Rows of the micro-batch that computes the second prompt of a conversation, and of them its own.
@@ -53,26 +57,25 @@ fn few_rows_and_few_cells_are_left_as_they_are() {
 /// The pace allows no more than 32 rows of a prompt beside an answer.
 #[test]
 fn slices_of_a_prompt_beside_an_answer_get_a_tile_once_they_are_behind_many_cells() {
-    let log = BatchLog::default();
+    let batches = MicroBatches::default();
     let options = EngineOptions {
         context_tokens: 8_192,
         micro_batch: 512,
         micro_batch_target: Some(Duration::from_nanos(1)),
         ..options()
     };
-    let engine = engine(&fake_with_tiles(&log), None, options);
-    let answering = endless("one", &words("a", 10), 1_000);
-    let mut answering = engine.submit(answering).expect("a valid turn");
-    for _ in 0..3 {
-        answering.next_blocking();
-    }
-    log.lock().clear();
-    ask(&engine, request("other", &words("b", 5_000), 1));
+    let engine = engine(&batches.of(with_tiles()), None, options);
+    let (answering, paused) = batches.first_of(&engine, endless("one", &words("a", 10), 1_000));
+    let mut paused = paused.step().step();
+    paused.begun.clear();
+    let other = engine.submit(request("other", &words("b", 5_000), 1)).expect("a valid turn");
+    drop(paused);
+    finish(other).expect("the turn succeeds");
     drop(answering);
 
     let mut behind = 0;
     let mut slices = Vec::new();
-    for batch in log.lock().iter().filter(|batch| batch.len() > 2) {
+    for batch in batches.pause().begun.iter().filter(|batch| batch.len() > 2) {
         slices.push((behind, batch.len()));
         behind += batch.len() - 1;
     }
