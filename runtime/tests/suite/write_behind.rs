@@ -1,6 +1,7 @@
 //! The writer and the readers: a job that panics ends alone, what a full disk refused is written
 //! again, and nothing is dropped that a disk could take.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,7 +60,7 @@ fn a_turn_whose_blocks_must_leave_waits_for_a_slow_disk_and_others_do_not() {
 
 #[test]
 fn a_turn_whose_blocks_must_leave_ends_with_the_reason_where_the_disk_takes_nothing() {
-    let (disk, directory) = (Arc::new(RiggedDisk::default()), tempfile::tempdir().unwrap());
+    let (disk, directory) = (Arc::new(RiggedDisk::default()), empty_directory());
     let engine = on_a_slow_disk(&disk, directory.path(), Duration::from_millis(300));
     disk.write_millis.store(2_000, Ordering::SeqCst);
     let model = engine.model().clone();
@@ -69,7 +70,15 @@ fn a_turn_whose_blocks_must_leave_ends_with_the_reason_where_the_disk_takes_noth
     assert!(matches!(error, TurnError::DiskTooSlow { .. }), "{error}");
     disk.write_millis.store(0, Ordering::SeqCst);
     settle(&engine);
-    assert!(ask(&engine, within()).cells.peak <= 400);
+    // The writer may be late by more than the patience on a busy machine too.
+    let answer = RefCell::new(None);
+    until("the disk takes what leaves", || {
+        let ended = finish(engine.submit(within()).unwrap());
+        assert!(matches!(ended, Ok(_) | Err(TurnError::DiskTooSlow { .. })), "{ended:?}");
+        *answer.borrow_mut() = ended.ok();
+        answer.borrow().is_some()
+    });
+    assert!(answer.into_inner().unwrap().cells.peak <= 400);
     engine.shutdown();
 }
 
