@@ -359,7 +359,7 @@ fn blocks_are_saved_while_a_prompt_is_computed() {
 fn a_conversation_that_gives_up_its_slot_waits_for_a_slow_disk() {
     for memory in MEMORIES {
         let (model, disk) = (of_memory(memory), Arc::new(RiggedDisk::default()));
-        let directory = tempfile::tempdir().unwrap();
+        let directory = empty_directory();
         let one_at_a_time = EngineOptions { unsaved_budget_bytes: 1, slots: 1, ..no_memory() };
         let engine = on(&disk, directory.path(), &model, one_at_a_time);
         disk.write_millis.store(10, Ordering::SeqCst);
