@@ -2,10 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
-use hob_runtime::backend::fake::{FailsAt, FakeModel};
+use hob_runtime::backend::fake::{BatchLog, FailsAt, FakeModel};
 use hob_runtime::{EngineOptions, Model, TurnRequest};
 
 use crate::support::*;
@@ -55,17 +54,19 @@ fn any_one_damaged_object_is_computed_again_and_the_answer_is_the_same() {
 #[test]
 fn the_last_token_of_an_answer_that_a_device_fails_to_compute_leaves_those_before_it_saved() {
     for memory in [MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent] {
-        let fails_at = FailsAt::default();
-        let fake = FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(1));
-        let model: Arc<dyn Model> = Arc::new(fake.with_failure(fails_at.clone()));
+        let (fails_at, log) = (FailsAt::default(), BatchLog::default());
+        let fake = FakeModel::new().with_memory(memory).with_failure(fails_at.clone());
+        let model: Arc<dyn Model> = Arc::new(fake.with_batch_log(log.clone()));
         let world = OnDisk::with(&model, EngineOptions { slots: 1, ..options() });
         let story = tokens(&model, &user("a short story"));
         let undrafted = TurnRequest { drafts: false, ..endless("chat", &story, 2) };
+        let held = log.lock(); // No micro-batch begins before all of this is arranged.
         let first = world.engine.submit(undrafted).unwrap();
         // It takes the slot as soon as the answer ends, whose last token is computed before it is saved.
         let other = world.engine.submit(request("other", &story, 2)).unwrap();
         let computed = story.len() + 1;
         *fails_at.lock() = Some(computed);
+        drop(held);
         let first = finish(first).unwrap();
         finish(other).unwrap();
         assert_eq!(*fails_at.lock(), None, "{memory}: it has failed");
