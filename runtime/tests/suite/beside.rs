@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hob_runtime::backend::fake::{BatchLog, FakeModel};
+use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::turn::{PromptPhase, PromptProgress};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnEvent, TurnRequest};
 
-use crate::support::wait::until;
+use crate::support::held::MicroBatches;
 use crate::support::*;
 
 fn options() -> EngineOptions {
@@ -80,22 +80,22 @@ fn the_tokens_that_an_answer_may_have_count_before_they_are_computed() {
 
 #[test]
 fn a_conversation_whose_turn_waits_is_not_parked() {
-    let log = BatchLog::default();
-    let paced = FakeModel::new().with_pace(Duration::from_millis(5)).with_batch_log(log.clone());
-    let paced: Arc<dyn Model> = Arc::new(paced);
-    let engine = OnDisk::with(&paced, options());
+    let batches = MicroBatches::default();
+    let engine = OnDisk::with(&batches.of(FakeModel::new()), options());
     let engine = &engine.engine;
     let known = ask(engine, request("waits", &words("a", 150), 1));
     settle(engine);
     // Its rows are too few to park for. Both turns come while they are computed, which they do not cut, and
     // are admitted one after the other.
     let few = TurnRequest { purpose: Purpose::Speculate, ..request("few", &words("b", 20), 0) };
-    let batches = log.lock().len();
-    let few = engine.submit(few).unwrap();
-    until("they are computed", || log.lock().len() > batches);
-    let many = engine.submit(request("many", &words("c", 200), 1)).unwrap();
     let prompt = then(&fake(), &known.timeline, "again");
-    let waits = engine.submit(request("waits", &prompt, 1)).unwrap();
+    let paused = batches.pause();
+    let few = engine.submit(few).unwrap();
+    let ([many, waits], paused) = paused.step_during(|| {
+        let turns = [request("many", &words("c", 200), 1), request("waits", &prompt, 1)];
+        turns.map(|turn| engine.submit(turn).unwrap())
+    });
+    drop(paused);
     for turn in [few, many] {
         finish(turn).unwrap();
     }
