@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hob_runtime::backend::Row;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::turn::{PromptPhase, PromptProgress};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnEvent, TurnRequest};
@@ -113,18 +114,34 @@ fn tokens_of_an_answer_that_are_computed_count_once() {
     assert!(hot(engine, "idle") >= 400, "20 rows: {:?}", status(engine));
 }
 
+/// The answer to `long`, beside which `short` has an answer until that of `long` begins.
+fn outlives(
+    batches: &MicroBatches,
+    engine: &Engine,
+    short: TurnRequest,
+    long: TurnRequest,
+) -> Answer {
+    let (short, mut paused) = batches.first_of(engine, short);
+    let (sequence, prompt) = (paused.begun.last().unwrap()[0].sequence, long.prompt.len());
+    let long = engine.submit(long).unwrap();
+    let is_answered = |row: &Row| row.sequence != sequence && row.position >= prompt;
+    while !paused.begun.last().unwrap().iter().any(is_answered) {
+        paused = paused.step();
+    }
+    drop(short);
+    drop(paused);
+    finish(long).unwrap()
+}
+
 /// The other one has the cells in front of its own, and leaves them first.
 #[test]
 fn an_answer_that_outlives_another_is_gathered_in_the_cells_that_it_left() {
-    let paced: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
-    let engine = OnDisk::with(&paced, options());
+    let batches = MicroBatches::default();
+    let engine = OnDisk::with(&batches.of(FakeModel::new()), options());
     let engine = &engine.engine;
     let (first, second) = (words("a", 200), words("b", 300));
-    let mut short = engine.submit(request("short", &first, 40)).unwrap();
-    next_token(&mut short);
-    let long = engine.submit(request("long", &second, 300)).unwrap();
-    while short.next_blocking().is_some() {}
-    let answer = finish(long).unwrap();
+    let short = endless("short", &first, 1_000);
+    let answer = outlives(&batches, engine, short, request("long", &second, 300));
     let gathered = status(engine).counters.gathered_tokens;
     assert!((300..=answer.timeline.len() as u64).contains(&gathered), "{gathered}");
     let model = fake();
@@ -138,18 +155,15 @@ fn an_answer_that_outlives_another_is_gathered_in_the_cells_that_it_left() {
 
 #[test]
 fn of_cells_that_others_share_none_is_gathered() {
-    let paced: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
-    let engine = OnDisk::with(&paced, options());
+    let batches = MicroBatches::default();
+    let engine = OnDisk::with(&batches.of(FakeModel::new()), options());
     let engine = &engine.engine;
     let instructions = words("s", 300);
     let prompt = |word| [instructions.clone(), words(word, 150)].concat();
     ask(engine, request("first", &prompt("a"), 1));
     settle(engine);
-    let mut short = engine.submit(request("short", &prompt("b"), 40)).unwrap();
-    next_token(&mut short);
-    let long = engine.submit(request("long", &prompt("c"), 300)).unwrap();
-    while short.next_blocking().is_some() {}
-    let answer = finish(long).unwrap();
+    let short = endless("short", &prompt("b"), 1_000);
+    let answer = outlives(&batches, engine, short, request("long", &prompt("c"), 300));
     let gathered = status(engine).counters.gathered_tokens as usize;
     let own = answer.timeline.len() - instructions.len();
     assert!(0 < gathered && gathered <= own, "{gathered} of {own}");
