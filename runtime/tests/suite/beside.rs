@@ -200,19 +200,22 @@ fn on_a_device_many_more_rows_are_computed_beside_an_idle_conversation() {
 
 #[test]
 fn on_a_device_a_turn_is_saved_when_it_has_ended() {
-    let pace = Duration::from_millis(1);
-    for (fake, is_saved_before) in [
-        (FakeModel::new().with_pace(pace), true),
-        (FakeModel::new().with_pace(pace).with_device(), false),
-    ] {
-        let model: Arc<dyn Model> = Arc::new(fake);
-        let engine = engine(&model, None, options());
-        let asked = request("chat", &words("a", 400), 400);
-        let mut turn = engine.submit(TurnRequest { ignore_eog: true, ..asked }).unwrap();
+    for (fake, is_saved_before) in
+        [(FakeModel::new(), true), (FakeModel::new().with_device(), false)]
+    {
+        let batches = MicroBatches::default();
+        let engine = engine(&batches.of(fake), None, options());
+        let asked = endless("chat", &words("a", 400), 400);
+        let (mut turn, mut paused) = batches.first_of(&engine, asked);
         // The engine sends a token first, and saves what it has computed after that.
-        (0..10).for_each(|_| next_token(&mut turn));
+        for _ in 0..10 {
+            paused = paused.step();
+        }
+        let (during, paused) = paused.reply(engine.status());
+        let during = during.unwrap().memory_bytes;
+        assert_eq!(during > 0, is_saved_before, "of 400 tokens, {during} bytes");
+        drop(paused);
         let bytes = || status(&engine).memory_bytes;
-        assert_eq!(bytes() > 0, is_saved_before, "of 400 tokens, {} bytes", bytes());
         while turn.next_blocking().is_some() {}
         settle(&engine);
         assert!(bytes() > 0);
