@@ -278,7 +278,7 @@ fn gathered_cells_of_llama_cpp_answer_as_restored_ones() {
     let story = |name: &str, count| {
         tokens(&model, &user(&format!("My locker code is 48213. {name} is large. ").repeat(count)))
     };
-    let mut short = engine.submit(endless("short", &story("Rome", 12), 400)).unwrap();
+    let mut short = engine.submit(endless("short", &story("Rome", 12), 1_000)).unwrap();
     next_token(&mut short);
     let mut long = engine.submit(endless("long", &story("Paris", 20), 200)).unwrap();
     let mut begun = Vec::new();
