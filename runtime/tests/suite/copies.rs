@@ -12,6 +12,7 @@ use hob_runtime::{Engine, EngineOptions, Model, SlotState, Turn, TurnError, Turn
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
+use crate::support::held::MicroBatches;
 use crate::support::wait::until;
 use crate::support::*;
 use crate::write_behind::rigged_disk::{RiggedDisk, on};
@@ -28,13 +29,14 @@ fn second() -> ConversationId {
     name(HINT).copy(2)
 }
 
-fn slow() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)))
+fn slow(batches: &MicroBatches) -> Arc<dyn Model> {
+    batches.of(FakeModel::new().with_pace(Duration::from_millis(1)))
 }
 
-/// Two turns of the hint at the same time, each in a copy of its own.
-fn two_turns(engine: &Engine, max_tokens: usize) -> [Turn; 2] {
+/// Two turns of the hint at the same time, each in a copy of its own: neither is computed before both are submitted.
+fn two_turns(batches: &MicroBatches, engine: &Engine, max_tokens: usize) -> [Turn; 2] {
     let prompt = tokens(engine.model(), &user("a text that two of them read at once"));
+    let _paused = batches.pause();
     [0, 1].map(|_| engine.submit(endless(HINT, &prompt, max_tokens)).unwrap())
 }
 
@@ -71,10 +73,11 @@ fn saved(directory: &Path) -> Vec<ConversationId> {
 
 #[test]
 fn the_writer_thread_searches_for_copies_and_lists_the_models_once() {
-    let (model, disk) = (slow(), Arc::new(RiggedDisk::default()));
+    let batches = MicroBatches::default();
+    let (model, disk) = (slow(&batches), Arc::new(RiggedDisk::default()));
     let directory = tempfile::tempdir().unwrap();
     let engine = on(&disk, directory.path(), &model, options());
-    for turn in two_turns(&engine, 30) {
+    for turn in two_turns(&batches, &engine, 30) {
         finish(turn).unwrap();
     }
     settle(&engine);
@@ -97,10 +100,11 @@ fn the_writer_thread_searches_for_copies_and_lists_the_models_once() {
 
 #[test]
 fn a_copy_that_is_parked_while_the_disk_is_searched_is_forgotten() {
-    let (model, disk) = (slow(), Arc::new(RiggedDisk::default()));
+    let batches = MicroBatches::default();
+    let (model, disk) = (slow(&batches), Arc::new(RiggedDisk::default()));
     let directory = tempfile::tempdir().unwrap();
     let engine = on(&disk, directory.path(), &model, options());
-    let [mut first, mut other] = two_turns(&engine, 500);
+    let [mut first, mut other] = two_turns(&batches, &engine, 500);
     until_answers(&mut first);
     until_answers(&mut other);
 
@@ -120,10 +124,11 @@ fn a_copy_that_is_parked_while_the_disk_is_searched_is_forgotten() {
 
 #[test]
 fn a_copy_that_a_turn_restores_behind_the_search_is_forgotten() {
-    let (model, disk) = (slow(), Arc::new(RiggedDisk::default()));
+    let batches = MicroBatches::default();
+    let (model, disk) = (slow(&batches), Arc::new(RiggedDisk::default()));
     let directory = tempfile::tempdir().unwrap();
     let engine = on(&disk, directory.path(), &model, options());
-    for turn in two_turns(&engine, 30) {
+    for turn in two_turns(&batches, &engine, 30) {
         finish(turn).unwrap();
     }
     engine.shutdown();
@@ -133,7 +138,7 @@ fn a_copy_that_a_turn_restores_behind_the_search_is_forgotten() {
     // No record is in memory.
     let engine = on(&disk, directory.path(), &model, options());
     let forgetting = forget_up_to(&engine, &disk, directory.path(), LATER);
-    let mut turns = two_turns(&engine, 500);
+    let mut turns = two_turns(&batches, &engine, 500);
     turns.iter_mut().for_each(until_answers);
     let is_hot = || {
         let slots = status(&engine).slots;
@@ -151,10 +156,11 @@ fn a_copy_that_a_turn_restores_behind_the_search_is_forgotten() {
 
 #[test]
 fn a_directory_that_cannot_be_listed_hides_no_copy_in_another() {
-    let model = slow();
+    let batches = MicroBatches::default();
+    let model = slow(&batches);
     let directory = tempfile::tempdir().unwrap();
     let first = engine(&model, Some(directory.path()), options());
-    for turn in two_turns(&first, 30) {
+    for turn in two_turns(&batches, &first, 30) {
         finish(turn).unwrap();
     }
     first.shutdown();
@@ -174,11 +180,12 @@ fn a_directory_that_cannot_be_listed_hides_no_copy_in_another() {
 
 #[test]
 fn a_copy_that_waits_for_cells_while_the_first_one_is_forgotten_is_forgotten_too() {
-    let (model, disk) = (slow(), Arc::new(RiggedDisk::default()));
+    let batches = MicroBatches::default();
+    let (model, disk) = (slow(&batches), Arc::new(RiggedDisk::default()));
     let directory = tempfile::tempdir().unwrap();
     let tight = EngineOptions { context_tokens: 512, micro_batch: 64, ..options() };
     let engine = on(&disk, directory.path(), &model, tight);
-    let [mut first, mut waits] = two_turns(&engine, 1_000_000);
+    let [mut first, mut waits] = two_turns(&batches, &engine, 1_000_000);
     until_answers(&mut first);
     until_answers(&mut waits);
     until("one of them gives its cells to the other", || status(&engine).counters.preempted > 0);

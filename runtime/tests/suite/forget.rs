@@ -48,12 +48,15 @@ fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
 
 #[test]
 fn what_turns_of_a_hint_have_saved_side_by_side_is_forgotten_with_it() {
-    let model = slow(MemoryKind::Plain);
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let mut disk = OnDisk::new(&model);
     let hint = "__key__:seg:a";
     let prompt = tokens(&model, &user("a text that two of them read at once"));
     for restarts in [false, true] {
+        let paused = batches.pause(); // Neither is computed before both are submitted.
         let turns = [20, 30].map(|most| disk.engine.submit(endless(hint, &prompt, most)).unwrap());
+        drop(paused);
         turns.into_iter().for_each(|turn| drop(finish(turn).unwrap()));
         settle(&disk.engine);
         assert_eq!(count(disk.path(), &["bin"]), 2, "each has a record");
