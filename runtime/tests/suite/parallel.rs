@@ -8,6 +8,7 @@ use hob_runtime::backend::{MemoryKind, Row};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnRequest};
 use hob_slots::Token;
 
+use crate::support::held::MicroBatches;
 use crate::support::*;
 
 const ROWS: usize = 32;
@@ -38,6 +39,12 @@ fn rows_of(batch: &[Row], prompt: &[Token]) -> usize {
 
 fn computed(engine: &Engine) -> usize {
     usize::try_from(status(engine).counters.computed_tokens).unwrap()
+}
+
+/// What `submit` submits, of which no micro-batch begins before it returns.
+fn at_once<T>(log: &BatchLog, submit: impl FnOnce() -> T) -> T {
+    let _held = log.lock();
+    submit()
 }
 
 fn finish_all<const N: usize>(turns: [Turn; N]) -> [Answer; N] {
@@ -88,11 +95,11 @@ fn shorter_prompts_do_not_starve_a_long_one() {
 #[test]
 fn equal_prompts_at_once_are_computed_once() {
     for memory in MEMORIES {
-        let (model, _) = slow(memory);
+        let (model, log) = slow(memory);
         let engine = start(&model);
         let prompt = words("the same words ", 600);
         let submit = |n| engine.submit(request(&format!("chat {n}"), &prompt, 12)).unwrap();
-        let answers = finish_all([0, 1, 2, 3].map(submit));
+        let answers = finish_all(at_once(&log, || [0, 1, 2, 3].map(submit)));
         // Each computes its last token, for its logits.
         assert_eq!(computed(&engine), prompt.len() + 3, "{memory}");
         for answer in &answers {
@@ -113,14 +120,14 @@ fn equal_prompts_at_once_are_computed_once() {
 #[test]
 fn prompts_that_begin_alike_share_that_beginning_and_answer_as_if_each_were_alone() {
     for memory in MEMORIES {
-        let (model, _) = slow(memory);
+        let (model, log) = slow(memory);
         let engine = start(&model);
         let rules = words("You are a kettle. ", 500);
         let prompts =
             ["one", "another", "the third"].map(|end| [&rules[..], &tokens(&model, end)].concat());
-        let turns = [0, 1, 2]
-            .map(|n| engine.submit(request(&format!("chat {n}"), &prompts[n], 12)).unwrap());
-        let answers = finish_all(turns);
+        let submit =
+            |n: usize| engine.submit(request(&format!("chat {n}"), &prompts[n], 12)).unwrap();
+        let answers = finish_all(at_once(&log, || [0, 1, 2].map(submit)));
         let own: usize = prompts.iter().map(|prompt| prompt.len() - rules.len()).sum();
         assert_eq!(computed(&engine), rules.len() + own, "{memory}");
         for (prompt, answer) in prompts.iter().zip(answers) {
@@ -132,10 +139,10 @@ fn prompts_that_begin_alike_share_that_beginning_and_answer_as_if_each_were_alon
 
 #[test]
 fn a_follower_whose_window_is_refused_starts_over_and_reports_what_it_computes() {
-    let refuses_at = RefusesAt::default();
+    let (refuses_at, log) = (RefusesAt::default(), BatchLog::default());
     let fake = FakeModel::new().with_memory(MemoryKind::Windowed);
     let fake = fake.with_pace(Duration::from_micros(200)).with_refusal(refuses_at.clone());
-    let model: Arc<dyn Model> = Arc::new(fake);
+    let model: Arc<dyn Model> = Arc::new(fake.with_batch_log(log.clone()));
     let engine = start(&model);
     let begins = words("You are a kettle. ", 200);
     let told = ["one", "other"].map(|it| ask(&engine, request(it, &begins, 4)).timeline);
@@ -146,9 +153,9 @@ fn a_follower_whose_window_is_refused_starts_over_and_reports_what_it_computes()
     let prompts = ["for tea", "and wait"].map(|end| [&rules[..], &tokens(&model, end)].concat());
     *refuses_at.lock() = Some(rules.len());
     let before = computed(&engine);
-    let turns = [("one", &prompts[0]), ("other", &prompts[1])]
-        .map(|(it, prompt)| engine.submit(request(it, prompt, 4)).unwrap());
-    let answers = finish_all(turns);
+    let submit = |(it, prompt): (&str, &Vec<Token>)| engine.submit(request(it, prompt, 4)).unwrap();
+    let turns = || [("one", &prompts[0]), ("other", &prompts[1])].map(submit);
+    let answers = finish_all(at_once(&log, turns));
     assert_eq!(*refuses_at.lock(), None, "the copy of the leader's window was refused");
     let reported: usize = answers.iter().map(|answer| answer.report.tokens.computed).sum();
     assert_eq!(reported, computed(&engine) - before);
@@ -165,17 +172,23 @@ fn a_leader_that_is_cancelled_or_forgotten_leaves_its_cells_to_the_followers() {
     for (memory, forget) in
         [(MemoryKind::Plain, false), (MemoryKind::Plain, true), (MemoryKind::Windowed, false)]
     {
-        let (model, log) = slow(memory);
+        let batches = MicroBatches::default();
+        let model = batches.of(FakeModel::new().with_memory(memory));
         let engine = start(&model);
         let prompt = words("the same words ", 600);
-        let leader = engine.submit(request("leader", &prompt, 12)).unwrap();
-        wait_for_batches(&log, 1); // Of equal prompts that come at once, either may lead.
+        // Of equal prompts that come at once, either may lead.
+        let (leader, mut paused) = batches.first_of(&engine, request("leader", &prompt, 12));
         let follower = engine.submit(request("follower", &prompt, 12)).unwrap();
-        wait_for_batches(&log, 6);
+        for _ in 0..6 {
+            paused = paused.step();
+        }
         if forget {
-            block_on(engine.forget(name("leader"))).unwrap();
+            let (forgotten, later) = paused.reply(engine.forget(name("leader")));
+            forgotten.unwrap();
+            paused = later;
         }
         drop(leader);
+        drop(paused);
         let answer = finish(follower).unwrap();
         assert_eq!(computed(&engine), prompt.len(), "nothing twice");
         assert!(answer.report.tokens.shared >= 4 * ROWS, "{memory}: {:?}", answer.report);
@@ -204,14 +217,15 @@ fn cold_turns_at_once_each_compute_everything() {
 
 #[test]
 fn a_prewarm_takes_the_cells_of_an_answer_that_begins_with_its_prefix() {
-    let (model, log) = slow(MemoryKind::Plain);
-    let engine = start(&model);
+    let batches = MicroBatches::default();
+    let engine = start(&batches.of(FakeModel::new()));
     let prompt = words("the same words ", 600);
-    let answering = engine.submit(request("chat", &prompt, 4)).unwrap();
-    wait_for_batches(&log, 2);
+    let (answering, paused) = batches.first_of(&engine, request("chat", &prompt, 4));
     let prefix = &prompt[..400];
     let prewarm = TurnRequest { purpose: Purpose::Prewarm, ..request("__prefix__", prefix, 0) };
-    let warmed = ask(&engine, prewarm);
+    let warmed = engine.submit(prewarm).unwrap();
+    drop(paused);
+    let warmed = finish(warmed).unwrap();
     assert_eq!(warmed.report.tokens.computed, 0, "{:?}", warmed.report);
     assert_eq!(warmed.timeline, prefix);
     finish(answering).unwrap();
