@@ -113,7 +113,8 @@ fn the_restore_of_a_prompt_that_gave_up_its_cells_is_timed_from_its_start_in_the
 
 #[test]
 fn a_turn_that_is_cancelled_while_it_waits_for_cells_leaves_no_mark_of_a_crash() {
-    let (fast, model) = (fake(), slow());
+    let (fast, batches) = (fake(), MicroBatches::default());
+    let model = batches.of(FakeModel::new().with_pace(Duration::from_millis(1)));
     let directory = tempfile::tempdir().unwrap();
     let before = engine(&fast, Some(directory.path()), options());
     for n in [0, 1] {
@@ -124,8 +125,10 @@ fn a_turn_that_is_cancelled_while_it_waits_for_cells_leaves_no_mark_of_a_crash()
 
     let engine = engine(&model, Some(directory.path()), tight());
     let first = TurnRequest { max_tokens: 120, ..long(&model, 0) };
-    let first = started(engine.submit(first).unwrap());
-    let preempted = started(engine.submit(long(&model, 1)).unwrap());
+    let (first, paused) = batches.first_of(&engine, first);
+    let preempted = engine.submit(long(&model, 1)).unwrap();
+    drop(paused);
+    let preempted = started(preempted);
     until("they do not fit the cache", || status(&engine).counters.preempted > 0);
     drop(preempted);
     assert_eq!(tokens_left(first), 120);
