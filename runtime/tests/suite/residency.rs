@@ -7,6 +7,7 @@ use std::time::Duration;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Model, Purpose, Residency, TurnError, TurnRequest};
 
+use crate::support::held::MicroBatches;
 use crate::support::{
     ask, block_on, endless, engine, fake, finish, name, options, request, status, then, tokens,
     user,
@@ -70,11 +71,14 @@ fn the_map_does_not_name_a_conversation_that_was_deleted_while_the_weights_were_
 
 #[test]
 fn a_running_turn_prevents_unloading() {
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let engine = engine(&model, None, options());
     let endless = endless("chat", &tokens(&model, "hi"), 100);
-    let turn = engine.submit(endless).unwrap();
-    assert!(!block_on(engine.unload()));
+    let (turn, paused) = batches.first_of(&engine, endless);
+    let (unloaded, paused) = paused.reply(engine.unload());
+    assert!(!unloaded);
+    drop(paused);
     assert_eq!(finish(turn).unwrap().tokens.len(), 100);
     assert!(block_on(engine.unload()));
 }
