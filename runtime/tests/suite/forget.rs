@@ -22,18 +22,20 @@ fn slow(memory: MemoryKind) -> Arc<dyn Model> {
 #[test]
 fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
-        let model = slow(memory);
+        let batches = MicroBatches::default();
+        let model = batches.of(FakeModel::new().with_memory(memory));
         let directory = tempfile::tempdir().unwrap();
         let before = engine(&model, Some(directory.path()), options());
         let prompt = tokens(&model, &user(&"as one they begin ".repeat(10)));
         ask(&before, request("goes", &prompt, 5));
-        let endless = endless("stays", &prompt, 500);
-        let mut stays = before.submit(endless).unwrap();
+        let (stays, mut paused) = batches.first_of(&before, endless("stays", &prompt, 500));
         for _ in 0..20 {
-            stays.next_blocking().expect("it runs"); // Generates a while.
+            paused = paused.step(); // Generates a while.
         }
-        block_on(before.forget(name("goes"))).unwrap();
+        let (forgotten, paused) = paused.reply(before.forget(name("goes")));
+        forgotten.unwrap();
         assert_eq!(count(directory.path(), &["bin"]), 0);
+        drop(paused);
         let timeline = finish_rest(stays);
         before.shutdown();
 
