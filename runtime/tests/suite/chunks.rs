@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnEvent, TurnRequest};
+use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnRequest};
 use hob_slots::archive::{Archive, ImportOptions, export};
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
@@ -18,6 +18,8 @@ use hob_slots::format::SegmentRef;
 use hob_slots::store::StoreReader;
 use hob_slots::{Layer, Timestamp, Token};
 
+use crate::support::held::MicroBatches;
+use crate::support::wait::until;
 use crate::support::*;
 
 const TOKENS: usize = 280;
@@ -330,15 +332,16 @@ fn a_turn_that_gives_up_its_cells_within_a_chunk_is_answered_as_if_it_had_room()
     };
     assert_eq!(expected.report.tokens.repaired, 2 * HEAD, "{:?}", expected.report.tokens);
 
-    let slow: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(3)));
+    let batches = MicroBatches::default();
+    let slow = batches.of(FakeModel::new().with_pace(Duration::from_millis(3)));
     let small = EngineOptions { context_tokens: 1024, ..options() };
     let full = engine(&slow, Some(directory.path()), small);
-    let endless = TurnRequest { ignore_eog: true, ..request("long", &long, 200) };
-    let mut beside = full.submit(endless).unwrap();
-    let started = beside.next_blocking();
-    assert!(matches!(started, Some(TurnEvent::Started(_))), "{started:?}");
-    let answer = ask(&full, repaired("chat", &other));
-    assert!(status(&full).counters.preempted > 0, "{:?}", answer.report.tokens);
+    let (beside, paused) = batches.first_of(&full, endless("long", &long, 1_000_000));
+    let turn = full.submit(repaired("chat", &other)).unwrap();
+    drop(paused);
+    until("it gives up its cells", || status(&full).counters.preempted > 0);
+    drop(beside);
+    let answer = finish(turn).unwrap();
     check_sum(&answer, &other);
     assert_eq!(answer.report.tokens.repaired, 2 * HEAD, "{:?}", answer.report.tokens);
     assert_eq!(answer.tokens, expected.tokens);
