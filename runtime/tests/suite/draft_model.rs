@@ -82,11 +82,18 @@ fn what_no_answer_had_time_for_is_read_behind_it() {
     let model = unhurried();
     let draft_model = DraftModel::new(unhurried(), DRAFT_FINGERPRINT, model.as_ref()).unwrap();
     let timed = EngineOptions::default().micro_batch_target;
-    let options = EngineOptions { micro_batch_target: timed, ..with_drafts(Some(draft_model)) };
+    let options = EngineOptions {
+        micro_batch_target: timed,
+        delivery_patience: Duration::from_secs(3600),
+        ..with_drafts(Some(draft_model))
+    };
     let engine = engine(&model, None, options);
     let prompt = tokens(&model, &user(&TEXT.repeat(6)));
-    let first = ask(&engine, answer(&prompt, 40));
+    // What is behind the answer begins when the turn is dropped.
+    let mut turn = engine.submit(answer(&prompt, 40)).unwrap();
+    let first = crate::support::answer(std::iter::from_fn(|| turn.next_blocking())).unwrap();
     let during = counters(&engine).computed_tokens;
+    drop(turn);
     settle(&engine);
     let all = counters(&engine).computed_tokens;
     assert!(during < prompt.len() as u64, "{during} of {} tokens", prompt.len());
