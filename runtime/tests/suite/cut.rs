@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel, ViewLog};
-use hob_runtime::{Engine, EngineOptions, Model, TurnEvent, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, Model, TurnEvent};
 use hob_slots::Token;
 
 use crate::support::wait::{PATIENCE, until};
@@ -163,8 +163,7 @@ fn on_a_device_a_prompt_alone_gets_longer_micro_batches_than_one_beside_an_answe
     assert!((128..=250).contains(&longest(&log)), "{:?}", batches(&log, &prompt));
     assert_eq!(answer.tokens, alone(&model, &prompt, 4));
 
-    let endless = request("answer", &words("b", 20), 2000);
-    let mut running = engine.submit(TurnRequest { ignore_eog: true, ..endless }).unwrap();
+    let mut running = engine.submit(endless("answer", &words("b", 20), 1_000_000)).unwrap();
     while !matches!(running.next_blocking(), Some(TurnEvent::Token { .. }) | None) {}
     log.lock().clear();
     let prompt = words("c", 600);
