@@ -6,11 +6,13 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::{Backend, ContextShape, JoinedState, MemoryKind, Row, Sequence};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, TurnRequest};
-use hob_slots::Token;
+use hob_slots::{Timestamp, Token};
+use parking_lot::Mutex;
 use support::*;
 
 const FAMILIES: [(&str, MemoryKind); 6] = [
@@ -116,9 +118,17 @@ fn prompts_that_begin_alike_and_arrive_at_once_answer_as_if_each_were_alone() {
         let rules = story(&model);
         let prompts = ["What is my locker code?", "What is the capital of France?"]
             .map(|question| then(&model, &rules, question));
-        let crowded = engine(&model, None, options());
+        let gate = Arc::new(Mutex::new(()));
+        let passed = gate.clone();
+        let clock = move || {
+            drop(passed.lock());
+            Timestamp::from(SystemTime::now())
+        };
+        let crowded = engine(&model, None, EngineOptions { clock: Arc::new(clock), ..options() });
+        let held = gate.lock(); // The engine reads its clock before it admits a turn.
         let turns =
             [0, 1].map(|n| crowded.submit(endless(&format!("chat {n}"), &prompts[n], 16)).unwrap());
+        drop(held);
         let answers = turns.map(|turn| finish(turn).unwrap());
         let shared: usize = answers.iter().map(|answer| answer.report.tokens.shared).sum();
         let expected = rules.len();
