@@ -120,8 +120,8 @@ fn beside_a_prompt_only_sampled_tokens_are_computed() {
     let slow = FakeModel::new().with_copies().with_pace(Duration::from_micros(200));
     let model: Arc<dyn Model> = Arc::new(slow.with_batch_log(log.clone()));
     let on = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
-    let copy = request("copy", &tokens(&model, &user(FILE)), 600);
-    let mut copying = on.submit(TurnRequest { ignore_eog: true, ..copy }).unwrap();
+    let copy = endless("copy", &tokens(&model, &user(FILE)), 1_000_000);
+    let mut copying = on.submit(copy).unwrap();
     (0..60).for_each(|_| drop(copying.next_blocking()));
     ask(&on, request("long", &tokens(&model, &user(&"another prompt ".repeat(40))), 1));
     drop(copying);
