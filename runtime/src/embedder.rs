@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::backend::fake::FakeModel;
 
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const PATIENCE: Duration = Duration::from_secs(180);
 
     #[test]
     fn a_text_has_a_vector_of_length_1() {

@@ -131,7 +131,7 @@ fn words_are_read_before_a_question_asks_for_them() {
 /// Waits until the engine has read all that it reads ahead. Returns whether it has read anything.
 fn reads_ahead(engine: &Engine) -> bool {
     let read = || status(engine).counters.read_ahead_bytes;
-    (0..200).any(|_| {
+    (0..1_800).any(|_| {
         let before = read();
         std::thread::sleep(std::time::Duration::from_millis(100));
         before > 0 && before == read()
