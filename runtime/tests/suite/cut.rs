@@ -1,5 +1,6 @@
 //! Long micro-batches of a prompt alone, and callers who cut them; and of devices, which cannot be cut.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ use crate::support::*;
 
 const ROWS: usize = 1024;
 
-/// A model whose micro-batches of [`ROWS`] take a second, and the log of them.
-fn slow(memory: MemoryKind) -> (Arc<dyn Model>, BatchLog) {
-    let log = BatchLog::default();
+/// A model whose micro-batches of [`ROWS`] take a second, the log of them, and whether they end by an interruption
+/// alone: a caller comes within one then, however late.
+fn slow(memory: MemoryKind) -> (Arc<dyn Model>, BatchLog, Arc<AtomicBool>) {
+    let (log, stalls) = (BatchLog::default(), Arc::new(AtomicBool::new(false)));
     let model = FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(1));
-    (Arc::new(model.with_batch_log(log.clone())), log)
+    (Arc::new(model.with_batch_log(log.clone()).with_stall(stalls.clone())), log, stalls)
 }
 
 fn start(model: &Arc<dyn Model>) -> Started {
@@ -26,6 +28,12 @@ fn start(model: &Arc<dyn Model>) -> Started {
 
 fn wait_for_a_batch(log: &BatchLog) {
     until("a micro-batch begins", || !log.lock().is_empty());
+}
+
+/// Lets micro-batches end by themselves once the first one of `log` was cut.
+fn wait_for_the_cut(log: &BatchLog, stalls: &AtomicBool) {
+    until("another micro-batch begins", || log.lock().len() > 1);
+    stalls.store(false, Ordering::SeqCst);
 }
 
 /// First position and number of rows of each micro-batch, for those of `prompt`.
@@ -42,12 +50,14 @@ fn batches(log: &BatchLog, prompt: &[Token]) -> Vec<(usize, usize)> {
 #[test]
 fn an_arrival_cuts_a_long_micro_batch_and_both_answers_are_as_if_alone() {
     for memory in MEMORIES {
-        let (model, log) = slow(memory);
+        let (model, log, stalls) = slow(memory);
         let engine = start(&model);
         let (long, short) = (words("a", 600), words("b", 20));
+        stalls.store(true, Ordering::SeqCst);
         let long_turn = engine.submit(request("long", &long, 4)).unwrap();
         wait_for_a_batch(&log);
         let short_turn = engine.submit(request("short", &short, 4)).unwrap();
+        wait_for_the_cut(&log, &stalls);
         let answers = [(long_turn, &long), (short_turn, &short)]
             .map(|(turn, prompt)| (finish(turn).unwrap(), prompt));
         let first = batches(&log, &short).iter().position(|&(_, rows)| rows > 0).unwrap();
@@ -71,15 +81,18 @@ fn an_arrival_cuts_a_long_micro_batch_and_both_answers_are_as_if_alone() {
 #[test]
 fn a_cut_keeps_what_was_computed_before_the_micro_batch() {
     for memory in MEMORIES {
-        let (model, log) = slow(memory);
+        let (model, log, stalls) = slow(memory);
         let engine = start(&model);
         let begun = ask(&engine, request("long", &words("a", 200), 1));
         settle(&engine);
         let long = [&begun.timeline[..], &words("c", 600)].concat();
         log.lock().clear();
+        stalls.store(true, Ordering::SeqCst);
         let long_turn = engine.submit(request("long", &long, 4)).unwrap();
         wait_for_a_batch(&log);
-        ask(&engine, request("short", &words("b", 20), 1));
+        let short_turn = engine.submit(request("short", &words("b", 20), 1)).unwrap();
+        wait_for_the_cut(&log, &stalls);
+        finish(short_turn).unwrap();
         let answer = finish(long_turn).unwrap();
         let of_long = batches(&log, &long);
         assert!(of_long[0].1 >= 500, "{memory}: it was long: {of_long:?}");
@@ -94,8 +107,9 @@ fn a_cut_keeps_what_was_computed_before_the_micro_batch() {
 
 #[test]
 fn a_cancelled_turn_ends_within_its_long_micro_batch() {
-    let (model, log) = slow(MemoryKind::Plain);
+    let (model, log, stalls) = slow(MemoryKind::Plain);
     let engine = start(&model);
+    stalls.store(true, Ordering::SeqCst);
     let turn = engine.submit(request("chat", &words("a", 800), 4)).unwrap();
     wait_for_a_batch(&log);
     drop(turn);
@@ -109,7 +123,7 @@ fn a_cancelled_turn_ends_within_its_long_micro_batch() {
 #[test]
 fn a_long_prompt_ends_in_a_short_micro_batch_where_regenerate_computes_the_last_one() {
     for memory in [MemoryKind::Hybrid, MemoryKind::Recurrent] {
-        let (model, log) = slow(memory);
+        let (model, log, _) = slow(memory);
         let engine = start(&model);
         let long = words("a", 300);
         let answer = ask(&engine, request("long", &long, 2));
@@ -124,11 +138,13 @@ fn a_long_prompt_ends_in_a_short_micro_batch_where_regenerate_computes_the_last_
 
 #[test]
 fn the_status_is_readable_during_a_long_micro_batch() {
-    let (model, log) = slow(MemoryKind::Plain);
+    let (model, log, stalls) = slow(MemoryKind::Plain);
     let engine = start(&model);
+    stalls.store(true, Ordering::SeqCst);
     let turn = engine.submit(request("chat", &words("a", 800), 1)).unwrap();
     wait_for_a_batch(&log);
     let read = status(&engine);
+    stalls.store(false, Ordering::SeqCst);
     let running = read.slots.iter().find(|slot| slot.conversation == Some(name("chat")));
     assert_eq!(running.unwrap().tokens, 0, "{read:?}");
     finish(turn).unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hob_slots::Token;
 
@@ -103,6 +103,12 @@ impl<'m> FakeContext<'m> {
                     return Err(DecodeError::Interrupted);
                 }
             }
+        }
+        while self.model.stalls.load(Ordering::SeqCst) {
+            if self.heartbeat.as_ref().is_some_and(|heartbeat| heartbeat.interrupts()) {
+                return Err(DecodeError::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }

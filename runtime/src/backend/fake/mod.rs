@@ -82,6 +82,7 @@ pub struct FakeModel {
     loads: Option<(&'static str, LoadLog)>,
     fails_at: Option<FailsAt>,
     refuses_at: Option<RefusesAt>,
+    stalls: Arc<AtomicBool>,
     lacks_memory: Arc<AtomicBool>,
     is_damaged: Arc<AtomicBool>,
 }
@@ -129,6 +130,7 @@ impl FakeModel {
             loads: None,
             fails_at: None,
             refuses_at: None,
+            stalls: Arc::default(),
             lacks_memory: Arc::default(),
             is_damaged: Arc::default(),
         }
@@ -239,6 +241,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_refusal(mut self, at: RefusesAt) -> Self {
         self.refuses_at = Some(at);
+        self
+    }
+
+    /// The same, whose micro-batches end only when they are interrupted while this is set.
+    #[must_use]
+    pub fn with_stall(mut self, stalls: Arc<AtomicBool>) -> Self {
+        self.stalls = stalls;
         self
     }
 
