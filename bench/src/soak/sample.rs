@@ -101,21 +101,22 @@ mod tests {
     #[test]
     fn a_child_counts() {
         let mut shell = Command::new("sh");
-        let shell = shell.args(["-c", "sleep 60 & echo $!; wait"]).stdout(Stdio::piped());
-        let mut shell = shell.spawn().unwrap();
+        // The child says that it has started: until then, its descriptors change.
+        shell.args(["-c", "exec 3<&0; sh -c 'echo $$; read line' <&3 & wait"]);
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let (id, sleep) = (shell.id().to_string(), line.trim().to_owned());
+        let (id, child_id) = (shell.id().to_string(), line.trim().to_owned());
         let directory = tempfile::tempdir().unwrap();
 
         let found = usage(&id, directory.path()).unwrap();
 
-        assert_eq!(children(&id), [sleep.as_str()]);
-        let (own, child) = (ProcessUsage::of(&id).unwrap(), ProcessUsage::of(&sleep).unwrap());
+        assert_eq!(children(&id), [child_id.as_str()]);
+        let (own, child) = (ProcessUsage::of(&id).unwrap(), ProcessUsage::of(&child_id).unwrap());
         assert_eq!((found.children, found.threads), (1, 2));
         assert_eq!(found.descriptors, own.descriptors + child.descriptors);
         assert!(found.memory_bytes > own.memory_bytes && child.memory_bytes > 0);
-        Command::new("kill").arg(&sleep).status().unwrap();
+        Command::new("kill").arg(&child_id).status().unwrap();
         shell.wait().unwrap();
     }
 
