@@ -127,12 +127,13 @@ fn after_a_restart_the_draft_model_computes_only_what_is_new() {
 
     disk.restart_with(with_drafts(Some(draft_model(&model, false))));
     let next = then(&model, &first.timeline, "and then?");
-    let second = ask(&disk.engine, answer(&next, 100));
+    // The draft model's KV is read while this answers.
+    let second = ask(&disk.engine, answer(&next, 600));
     let after = counters(&disk.engine);
     // The last tokens of an answer are sampled, and nothing is guessed behind them.
     let held = (first.timeline.len() - 16) as u64;
     assert!(after.restored_tokens >= held, "{after:?}, {held} of {}", first.timeline.len());
-    assert!(after.accepted_tokens > 50, "{after:?}");
+    assert!(after.accepted_tokens > 300, "{after:?}");
     let new = second.timeline.len() as u64 - after.restored_tokens;
     assert!(after.computed_tokens <= new, "{after:?}, {new} new");
 }
@@ -225,8 +226,9 @@ fn the_draft_model_is_unloaded_and_loaded_with_the_model() {
         hob_runtime::backend::ContextShape { context_tokens: 64, sequences: 1, micro_batch: 64 };
     assert!(drafter.with_context(shape, &mut |_| {}).is_err(), "its weights are dropped");
     let next = then(&model, &first.timeline, "go on");
-    let (_, counts) = events(&disk.engine, answer(&next, 60));
-    assert!(counts.model_accepted > 20, "{counts:?}");
+    // The draft model's KV is read while this answers.
+    let (_, counts) = events(&disk.engine, answer(&next, 400));
+    assert!(counts.model_accepted > 130, "{counts:?}");
     assert!(counters(&disk.engine).restored_tokens > 200);
     assert_eq!(*loads.lock(), ["draft model", "model"], "the layers of the model leave it room");
 }
