@@ -3,7 +3,7 @@
 use hob_checks::{Hobd, Model, Page};
 use serde_json::{Value, json};
 
-/// Of an answer that is not over before it is stopped.
+/// An answer of 218 tokens, which takes 2 s: a test that acts before its end repeats them.
 const WORDS: &str = "one two three four five six seven eight nine ten eleven twelve thirteen \
                      fourteen fifteen sixteen seventeen eighteen nineteen twenty again one two \
                      three four five six seven eight nine ten eleven twelve thirteen fourteen";
@@ -19,21 +19,22 @@ fn messages(hobd: &Hobd) -> Vec<Value> {
 fn a_stopped_answer_continues_where_it_ended() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send(&format!("Say this slowly: {WORDS}"));
+    let words = [WORDS; 4].join(" ");
+    page.send(&format!("Say this slowly: {words}"));
     page.reads("@live", "two");
     page.click("@stop");
     page.reads("@answer", "stopped");
     let before = page.last_answer();
-    assert!(WORDS.starts_with(&before) && before.len() < WORDS.len(), "{before}");
+    assert!(words.starts_with(&before) && before.len() < words.len(), "{before}");
 
     page.click("@continue");
     page.reads("@live", &before);
     page.answered(1);
 
-    assert_eq!(page.last_answer(), WORDS);
+    assert_eq!(page.last_answer(), words);
     page.hides("@continue");
     let stored = messages(&hobd);
-    assert_eq!((stored.len(), &stored[1]["content"]), (2, &json!(WORDS)));
+    assert_eq!((stored.len(), &stored[1]["content"]), (2, &json!(words)));
     let tokens = &stored[1]["finish"]["hob"]["tokens"];
     assert!(tokens["computed"].as_u64().unwrap() <= 2, "{tokens}");
 }
@@ -72,7 +73,7 @@ fn an_answer_that_a_crash_cut_off_continues() {
     let page = Page::open(&hobd);
     page.expect_it_away();
     page.expect_complaint("INCOMPLETE");
-    let words = [WORDS; 2].join(" ");
+    let words = [WORDS; 4].join(" ");
     page.send(&format!("Say this slowly: {words}"));
     page.reads("@live", "eleven");
     hobd.kill();
