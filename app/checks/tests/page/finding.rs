@@ -18,6 +18,12 @@ fn start() -> (Hobd, Page) {
     (hobd, page)
 }
 
+/// At once: each typed letter would move to another match, the last one perhaps after the count is read.
+fn put_line(page: &Page) {
+    page.put("@find-words", "line");
+    page.reads("@find-count", "of 60");
+}
+
 #[test]
 fn words_are_found_across_marks_counted_and_brought_into_sight() {
     let (_hobd, page) = start();
@@ -33,9 +39,7 @@ fn words_are_found_across_marks_counted_and_brought_into_sight() {
          return range.top >= frame.top && range.bottom <= frame.bottom";
     page.until("it is in sight", &format!("(() => {{ {in_sight} }})()"));
 
-    page.press("Control+a");
-    page.write("line");
-    page.reads("@find-count", "of 60");
+    put_line(&page);
     let at = || page.text("@find-count");
     let first = at();
     page.press("Enter");
@@ -56,8 +60,7 @@ fn a_key_of_an_input_method_neither_steps_nor_closes() {
     let (_hobd, page) = start();
     page.press("Control+f");
     page.shows("@find");
-    page.write("line");
-    page.reads("@find-count", "of 60");
+    put_line(&page);
     let before = page.text("@find-count");
     for key in ["key: 'Enter', isComposing: true", "key: 'Escape', keyCode: 229"] {
         page.script(&format!(
