@@ -124,12 +124,15 @@ fn reduced_motion_stops_every_animation() {
 fn a_screen_reader_announces_that_an_answer_began() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.script(
+        "window.said = new Set();
+         new MutationObserver(() => all('[aria-live]').forEach(e => said.add(e.textContent.trim())))
+             .observe(document.body, {childList: true, subtree: true, characterData: true})",
+    );
     page.send(&slowly(60));
 
-    page.until(
-        "a live region says it",
-        "all('[aria-live]').some(e => e.textContent.includes('Hob is answering'))",
-    );
+    page.until("a live region says it", "[...said].some(it => it.includes('Hob is answering'))");
     page.answered(1);
 }
 
