@@ -1,6 +1,7 @@
 //! The list of chats.
 
 use hob_checks::{Hobd, Page};
+use hob_testkit::wait;
 use serde_json::json;
 
 #[test]
@@ -18,6 +19,11 @@ fn renamed_and_pinned_chats_stay_so() {
     page.choose("@chat-menu", "Pin");
     page.reads("@chat:first-child", "Fruit");
 
+    // The list shows it before the daemon has it: leaving the page would cancel the request.
+    wait::until("the daemon has both", || {
+        let chat = hobd.client.get("/v1/conversations/apples");
+        (chat["title"] == "Fruit" && chat["pinned"] == true).then_some(())
+    });
     page.go(&hobd.origin());
     page.reads("@chat:first-child", "Fruit");
     page.open_chat("Fruit");

@@ -3,6 +3,7 @@
 use hob_checks::chat::slowly;
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Look, Model, Page};
+use hob_testkit::wait;
 use serde_json::{Value, json};
 
 #[test]
@@ -23,6 +24,10 @@ fn a_click_renames_a_chat_in_place() {
     page.reads("@title", "Fruit");
     page.reads("@chat", "Fruit");
     assert_eq!(page.count("dialog"), 0);
+    // The list shows it before the daemon has it: leaving the page would cancel the request.
+    let id = chat_id(&hobd);
+    let title = || hobd.client.get(&format!("/v1/conversations/{id}"))["title"].clone();
+    wait::until("the daemon has it", || (title() == "Fruit").then_some(()));
     page.go(&hobd.origin());
     page.reads("@chat", "Fruit");
 }
