@@ -58,7 +58,7 @@ fn an_answer_at_its_limit_continues_in_every_page_that_shows_it() {
     page.click("@continue");
     page.reads("@live", "three");
     // Reloaded within the answer, it shows the whole text again.
-    page.script("location.reload()");
+    page.reload();
     page.reads("@live", "one two three");
     other.reads("@live", "one two three");
     page.answered(1);

@@ -133,7 +133,7 @@ fn a_long_paste_is_a_document_of_its_chat_alone() {
     page.reads("@document-chip", "Pasted text");
 
     page.go(&hobd.address_of_the_page());
-    page.script("location.reload()");
+    page.reload();
     is_ready(&page);
     page.click("@document-chip [aria-label*='Take']");
     page.hides("@document-chip");

@@ -102,7 +102,7 @@ fn a_message_that_does_not_fit_is_answered_after_a_summary() {
 fn a_new_chat_begins_with_the_last_messages() {
     let (hobd, page) = nearly_full();
     hobd.client.patch("/v1/conversations/long", &json!({"sampling": {"top_k": 20}}));
-    page.script("location.reload()");
+    page.reload();
     page.click("@make-room");
     page.put("@branch-count", "2");
     page.click("@branch-last");

@@ -143,7 +143,7 @@ fn a_chat_has_instructions_of_its_own_from_its_first_message_on() {
     page.click("@instructions-save");
     page.hides("@instructions-panel");
     assert_eq!(stored(), "Be brief.");
-    page.script("location.reload()");
+    page.reload();
     page.answered(1);
     page.click("@instructions");
     page.until("it reads them", "one('@instructions-text').value === 'Be brief.'");

@@ -113,7 +113,7 @@ fn the_first_tab_stop_skips_the_list() {
     let page = Page::open(&hobd);
     page.shows("@composer");
     page.click("@to-settings");
-    page.script("location.reload()"); // A chat focuses its composer; other pages focus nothing.
+    page.reload(); // A chat focuses its composer; other pages focus nothing.
     page.shows("@page-settings .page-width > *");
 
     page.press("Tab");
