@@ -150,9 +150,9 @@ fn a_turn_that_has_begun_keeps_deleted_messages_until_it_ends() {
 fn nothing_is_changed_while_the_conversation_is_answered() {
     let world = World::new();
     say(&world, "first");
-    let slow = "Say this slowly: one two three four five six seven eight nine ten eleven twelve";
-    let extra = json!({"conversation": "room", "hob": {"append": true}, "max_tokens": 100});
-    let mut stream = world.stream(json!([user(slow)]), extra);
+    let slow = format!("Say this slowly: {}", "one two ".repeat(300)); // 24 s.
+    let extra = json!({"conversation": "room", "hob": {"append": true}, "max_tokens": 3000});
+    let mut stream = world.stream(json!([user(&slow)]), extra);
     stream.try_next_data().unwrap();
     for (method, path) in [("DELETE", "messages/1"), ("PATCH", "messages/2")] {
         let call = world.call(method, &format!("/v1/conversations/room/{path}"));
