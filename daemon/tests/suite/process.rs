@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use hob_daemon::startup::EXIT_CRASHED;
 use hob_testkit::{Answer, Call, Client, Launch, Process, asset, wait};
@@ -32,7 +33,10 @@ impl Hobd {
     }
 
     fn with(directory: &Path, arguments: &[OsString]) -> Self {
-        let launch = launch(directory).args(arguments.iter().cloned());
+        Self::launched(directory, &launch(directory).args(arguments.iter().cloned()))
+    }
+
+    fn launched(directory: &Path, launch: &Launch) -> Self {
         let hob_testkit::Hobd { process, client, ready } = launch.start();
         Self { process, client, ready, announced: directory.join("data/hobd.json") }
     }
@@ -283,12 +287,16 @@ fn a_hobd_whose_log_cannot_be_written_serves_and_saves() {
 #[test]
 fn an_idle_daemon_unloads_the_model_and_the_next_request_finds_its_kv() {
     let directory = tempfile::tempdir().unwrap();
-    config(directory.path(), "unload_after = '1s'\n");
-    let hobd = Hobd::start(directory.path());
+    config(directory.path(), "unload_after = '10m'\n");
+    let launch = launch(directory.path()).args(["--model", "fake"]).with_clock();
+    let hobd = Hobd::launched(directory.path(), &launch);
     hobd.say("My locker code is 48213.");
     let residency = || hobd.call("GET", "/v1/status").send().json()["residency"].clone();
     assert_eq!(residency(), "resident");
-    wait::until("the model is unloaded", || (residency() == "unloaded").then_some(()));
+    wait::until("the model is unloaded", || {
+        launch.pass(Duration::from_secs(11 * 60));
+        (residency() == "unloaded").then_some(())
+    });
     let answer = hobd.say("What is my locker code?").json();
     let tokens = &answer["hob"]["tokens"];
     assert!(tokens["disk"].as_u64().unwrap() + tokens["memory"].as_u64().unwrap() > 30, "{tokens}");
