@@ -315,7 +315,7 @@ fn a_stop_lets_a_spoken_answer_end_and_then_closes_the_sockets() {
 fn closing_the_socket_cancels_the_speculative_prefill() {
     let world = Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start();
     let mut client = Client::new(&world, "a");
-    let system = json!([{"role": "system", "content": "x".repeat(2000)}]);
+    let system = json!([{"role": "system", "content": "x".repeat(6_000)}]); // 12 s.
     client.send(json!({"type": "session.update", "session": {"messages": system}}));
     client.next();
     client.send(started());

@@ -144,7 +144,7 @@ fn new_speech_cancels_the_prefill_of_the_old() {
     let world = slow();
     start(&world, "a");
     until_hot(&world, 1);
-    let long = "word ".repeat(400);
+    let long = "word ".repeat(1_000); // 10 s of prefill.
     partial(&world, "a", &long);
     partial(&world, "a", &long);
     world.until("the prefill has begun", |world| world.hot_tokens() > 40);
@@ -181,7 +181,7 @@ fn two_rooms_are_made_hot_at_once() {
             id,
             "speech-start",
             json!({"messages": [
-            {"role": "system", "content": id.repeat(700)}]}),
+            {"role": "system", "content": id.repeat(2_000)}]}), // 4 s alone.
         );
     }
     world.until("both prefills have begun", |world| {
@@ -253,8 +253,8 @@ fn a_prewarm_that_arrives_after_the_start_of_speech_replaces_nothing() {
 #[test]
 fn speech_before_the_last_answer_is_complete_waits_for_it_and_delays_no_request() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
-    let append = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 400,
-        "ignore_eos": true});
+    let append = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 1_200,
+        "ignore_eos": true}); // 6 s.
     let mut stream = world.stream(json!([user("Hello")]), append);
     stream.next().unwrap();
     start(&world, "a");
