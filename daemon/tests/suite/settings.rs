@@ -257,7 +257,7 @@ fn a_disk_without_room_is_named_with_the_remedy() {
         wait::until("a sweep has looked", || no_room(&hobd.client).as_str().map(str::to_owned));
     for words in ["8.0 GiB of the disk are free", "slots_quota_bytes"] {
         assert!(said.contains(words), "{said}");
-        assert!(home.launch.log().contains(words), "{}", home.launch.log());
+        wait::until("the log says it too", || home.launch.log().contains(words).then_some(()));
     }
     assert_eq!(hobd.client.get("/v1/memory")["disk"]["quota_bytes"], 0);
     home.stop(hobd);
