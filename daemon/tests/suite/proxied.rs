@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hob_testkit::client::Event;
 use hob_testkit::{Answer, Client, Hobd, Launch, Process, wait};
@@ -324,8 +325,17 @@ fn configured(directory: &Path, name: &str, addresses: &Addresses) -> PathBuf {
     file
 }
 
+/// Below the ports that Linux gives to connections and to those who ask for any: none of them takes it before the
+/// proxy does. No port is given twice.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let candidate = |_| {
+        let number = std::process::id() + GIVEN.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(20_000 + number % 10_000).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        TcpListener::bind(address).ok().map(|_| address)
+    };
+    (0..10_000).find_map(candidate).expect("a port is free")
 }
 
 fn program(name: &str) -> Option<PathBuf> {
