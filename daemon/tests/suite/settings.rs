@@ -125,7 +125,7 @@ fn refused_of_two(body: &Value) -> Value {
     let home = Home::on_fake().with(&["--queue", "1"]);
     let home = Home { launch: home.launch.clone().with_faults(), ..home };
     let hobd = home.start();
-    let words = format!("Say this slowly: {}", "kettle ".repeat(50));
+    let words = format!("Say this slowly: {}", "kettle ".repeat(300)); // 21 s.
     let running = hobd.client.call("POST", "/v1/chat/completions").json(&json!({
         "conversation": "room", "messages": [{"role": "user", "content": words}], "stream": true,
     }));
