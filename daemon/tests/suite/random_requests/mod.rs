@@ -101,10 +101,12 @@ fn for_each_seed(count: u64, (launch, hobd): &mut (Launch, Hobd), send: impl Fn(
     assert!(hobd.process.is_running());
     let log = launch.log();
     assert!(!log.contains("panicked"), "{log}");
-    // A request may have freed the weights, or may have said that they are to be freed soon.
-    hobd.client.post("/api/generate", &json!({"model": "fake", "keep_alive": -1}));
-    let status = hobd.client.get("/v1/status");
-    assert_eq!(status["residency"], "resident", "{status}");
+    // A request may have freed the weights, or may have said that they are to be freed soon: also one that a client has
+    // left, and that ends only now.
+    wait::until("the weights stay", || {
+        hobd.client.post("/api/generate", &json!({"model": "fake", "keep_alive": -1}));
+        (hobd.client.get("/v1/status")["residency"] == "resident").then_some(())
+    });
     let answer = hobd.client.say("afterwards", "Say this: still here");
     assert_eq!(answer["choices"][0]["message"]["content"], "still here");
     let page = hobd.client.call("GET", "/metrics").send().text();
