@@ -182,6 +182,9 @@ fn resolve(flags: DaemonFlags) -> Result<Resolved> {
     if std::env::var_os("HOB_TEST_IGNORE_TIME").is_some() {
         hob_runtime::ignore_time();
     }
+    if std::env::var_os("HOB_TEST_FETCH_SHARED").is_some() {
+        hob_daemon::shared::admission::always_fetch();
+    }
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), flags.0)?;
     Ok(Settings::resolve(&sources)?)

@@ -140,6 +140,12 @@ impl Launch {
         self.env("HOB_TEST_IGNORE_TIME", "1")
     }
 
+    /// hobd fetches KV of the shared tier also where computing might be quicker, and waits 10 s for it, by the variable
+    /// `HOB_TEST_FETCH_SHARED`: otherwise the load of the machine decides.
+    pub fn fetching_shared_kv(self) -> Self {
+        self.env("HOB_TEST_FETCH_SHARED", "1")
+    }
+
     /// Lets [`Launch::inject`] work.
     pub fn with_faults(mut self) -> Self {
         self.has_faults = true;

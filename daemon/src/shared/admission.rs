@@ -1,10 +1,11 @@
 //! Whether KV is fetched from the shared tier, or computed.
 //!
-//! - Pure: figures in, a decision out. The figures were measured: round trips and bytes a second of this
-//!   place, tokens a second of this model's prefill.
+//! - Pure, but for [`always_fetch`]: figures in, a decision out. The figures were measured: round trips and bytes a
+//!   second of this place, tokens a second of this model's prefill.
 //! - What was not measured yet is fetched: that measures it. [`Offer::patience`] bounds what a wrong
 //!   decision costs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::PARALLEL;
@@ -18,6 +19,13 @@ const NEWEST: f64 = 0.3;
 /// The longest fetch where the prefill speed is unknown, and the shortest bound where it is known.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MIN_PATIENCE: Duration = Duration::from_millis(250);
+
+static ALWAYS_FETCHES: AtomicBool = AtomicBool::new(false);
+
+/// For tests: from now on this process decides as if it did not know how quickly it computes.
+pub fn always_fetch() {
+    ALWAYS_FETCHES.store(true, Ordering::Relaxed);
+}
 
 /// KV that the tier has and this daemon lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +87,8 @@ impl Offer {
     }
 
     fn computing(self, tokens_per_second: Option<f64>) -> Option<Duration> {
-        let speed = tokens_per_second.filter(|speed| *speed > 0.0)?;
+        let is_known = |speed: &f64| *speed > 0.0 && !ALWAYS_FETCHES.load(Ordering::Relaxed);
+        let speed = tokens_per_second.filter(is_known)?;
         Duration::try_from_secs_f64(self.tokens as f64 / speed).ok()
     }
 }

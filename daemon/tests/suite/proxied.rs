@@ -248,7 +248,7 @@ impl World {
         for number in 0..DAEMONS.len() {
             let place = directory.path().join(number.to_string());
             fs::create_dir(&place).unwrap();
-            let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &place);
+            let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &place).fetching_shared_kv();
             let launch = launch.args(["--model", model.name(), "--threads", "1", "--log", "warn"]);
             let launch = launch.args(["--shared", &shared]);
             let launch = launch.args(["--token-file".as_ref(), token.as_os_str()]);

@@ -328,6 +328,7 @@ impl World {
 
     fn daemon(&self, name: &str) -> Launch {
         let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &self.place(name));
+        let launch = launch.fetching_shared_kv();
         let shared = format!("file://{}", self.shared().display());
         launch.args(["--model", "fake", "--threads", "1", "--shared", &shared])
     }
