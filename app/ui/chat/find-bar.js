@@ -23,10 +23,14 @@ export function FindBar({ frame, leaveEnd }) {
     scrollTo(frame.current, range);
   };
   useEffect(() => {
-    const look = () => setFound(({ current }) => found(frame.current, words, current));
-    const first = found(frame.current, words, -1);
-    setFound(first);
-    if (first.ranges.length) bring(first.ranges[first.current]);
+    const look = () => setFound(({ current }) => {
+      const ranges = matches(words);
+      return { ranges, current: Math.min(current, Math.max(0, ranges.length - 1)) };
+    });
+    const first = matches(words);
+    const chosen = choose(first, ranges[current], frame.current);
+    setFound({ ranges: first, current: chosen });
+    if (first.length) bring(first[chosen]);
     let timer = null;
     const observer = new MutationObserver(() => {
       // Not put off by the next change: an answer changes with each frame.
@@ -99,14 +103,17 @@ export function FindBar({ frame, leaveEnd }) {
     </div>`;
 }
 
-/** `current`: the match that is shown; -1 chooses the first one that is in sight or behind. */
-function found(frame, words, current) {
-  if (!words.trim()) return { ranges: [], current: 0 };
-  const ranges = matchesIn(document.querySelectorAll(MESSAGES), words.trim());
-  if (current >= 0) return { ranges, current: Math.min(current, Math.max(0, ranges.length - 1)) };
-  const top = frame.getBoundingClientRect().top;
-  const inSight = ranges.findIndex((range) => messageOf(range).getBoundingClientRect().bottom > top);
-  return { ranges, current: inSight < 0 ? Math.max(0, ranges.length - 1) : inSight };
+const matches = (words) => words.trim() ? matchesIn(document.querySelectorAll(MESSAGES), words.trim()) : [];
+
+/** The first match that begins at `before`, the one shown for other words, or behind it; without one, that is in sight
+    or behind. A letter that is typed so keeps the place. */
+function choose(ranges, before, frame) {
+  if (before && document.contains(before.startContainer)) {
+    return Math.max(0, ranges.findIndex((it) => it.compareBoundaryPoints(Range.START_TO_START, before) >= 0));
+  }
+  const { top } = frame.getBoundingClientRect();
+  const inSight = ranges.findIndex((it) => messageOf(it).getBoundingClientRect().bottom > top);
+  return inSight < 0 ? Math.max(0, ranges.length - 1) : inSight;
 }
 
 const elementOf = ({ startContainer }) => startContainer.parentElement ?? document.body;

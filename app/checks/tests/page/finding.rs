@@ -18,7 +18,7 @@ fn start() -> (Hobd, Page) {
     (hobd, page)
 }
 
-/// At once: each typed letter would move to another match, the last one perhaps after the count is read.
+/// As one change: the count is that of all four letters.
 fn put_line(page: &Page) {
     page.put("@find-words", "line");
     page.reads("@find-count", "of 60");
@@ -53,6 +53,24 @@ fn words_are_found_across_marks_counted_and_brought_into_sight() {
     page.hides("@find");
     assert_eq!(page.script("return CSS.highlights.size"), json!(0));
     assert_eq!(page.focused().1, "Message");
+}
+
+#[test]
+fn another_letter_keeps_the_match_that_goes_on_with_it() {
+    let (_hobd, page) = start();
+    page.press("Control+f");
+    page.shows("@find");
+    page.put("@find-words", "li");
+    page.reads("@find-count", "of 60");
+    // Others are in sight above it.
+    let first: u32 = page.text("@find-count").split(' ').next().unwrap().parse().unwrap();
+    let third = format!("{} of 60", (first + 1) % 60 + 1);
+    page.press("Enter");
+    page.press("Enter");
+    page.reads("@find-count", &third);
+    page.put("@find-words", "lin");
+    page.until("lin is found", &format!("{SHOWN} === 'lin'"));
+    page.reads("@find-count", &third);
 }
 
 #[test]
