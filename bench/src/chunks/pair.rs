@@ -36,8 +36,7 @@ pub struct FirstToken {
 
 impl Pair {
     /// `cells` of each engine, about.
-    pub fn new(options: &Options, cells: usize) -> Result<Self> {
-        let subject = Subject::of(options.model.as_deref())?;
+    pub fn new(options: &Options, subject: Subject, cells: usize) -> Result<Self> {
         let threads = match options.threads {
             Some(threads) => threads,
             None => default_threads(std::fs::metadata(&subject.path)?.len()),

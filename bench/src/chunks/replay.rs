@@ -4,8 +4,8 @@
 //! - What is assumed: of what the request adds, [`SUMMARY`] tokens are new (a summary), and so is what it adds
 //!   beyond what was dropped. The rest is the end of what was dropped.
 //! - [`Options::not_longer`] leaves out prompts that are longer than before, which are no compactions in the usual sense.
-//! - The 99th percentile is that of all compactions: those that take longest by [`cost`] are measured. The median is
-//!   that of a sample of [`Options::compactions`] in equal steps.
+//! - The 99th percentile is that of all compactions: those that take each arm longest by [`cost`] are measured by that
+//!   arm. The median is that of a sample of [`Options::compactions`] in equal steps.
 //! - New text bounds the percentile: see [`bound`]. The fewer tokens stand for a block, the lower the bound, because
 //!   attention to what is before a token takes a smaller part of its time.
 //! - One conversation each: the prompt before, and then the compacted one. Only the latter is measured, and by each
@@ -23,9 +23,11 @@ use hob_slots::content::Repair;
 use super::pair::{FirstToken, Pair};
 use super::server::Server;
 use super::{COMPACTED_BAR, Options, QUESTION, arms, is_default};
+use crate::Subject;
 use crate::bars::is_below;
 use crate::peer::trace::{self, Rewrite};
 use crate::turns::Words;
+use crate::weights::Shape;
 
 /// Tokens of the trace that a summary has.
 const SUMMARY: usize = 2048;
@@ -33,15 +35,16 @@ const SUMMARY: usize = 2048;
 /// Tokens of a block of the trace.
 const BLOCK: usize = 64;
 
-/// Prompts that are measured beyond those that take longer than the 99th percentile: [`cost`] is an estimate.
-const SPARE: usize = 2;
+/// Prompts that are measured below the 99th percentile where KV is moved: [`cost`] is an estimate. Exact reuse needs none:
+/// a prompt that it should have measured instead takes longer, so that moving is more times sooner than printed.
+const SPARE: usize = 1;
 
 /// The samples of one arm.
 #[derive(Default)]
 struct Arm {
-    computed: usize,
     sampled: Vec<Duration>,
-    all: Vec<Duration>,
+    /// With how many tokens were computed.
+    all: Vec<(Duration, usize)>,
 }
 
 /// Returns the bars that were missed.
@@ -50,14 +53,14 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
     let (mut all, requests) = trace::rewrites(&path)?;
     all.retain(|it| !options.not_longer || it.is_compaction());
     let beyond = all.len() / 100;
-    let CompactionSample { sample, measured } =
-        CompactionSample::of(&all, options, beyond + 1 + SPARE);
+    let chosen = CompactionSample::of(&all, options, beyond + 1);
+    let measured: BTreeSet<usize> = chosen.exact.union(&chosen.moved).copied().collect();
 
     let longest = measured.iter().map(|&it| all[it].before.max(all[it].kept + all[it].added)).max();
     let cells = (longest.unwrap_or(0) * options.block_tokens + QUESTION) * 5 / 2;
     let mut replay = Replay::new(options, cells)?;
     for &number in &measured {
-        replay.measure(number, &all[number], sample.contains(&number))?;
+        replay.measure(number, &all[number], &chosen)?;
     }
     println!(
         "First token of {}: {} of the {} in {requests} requests of the trace, {} of {BLOCK} tokens each, {}, {} threads. By \
@@ -70,7 +73,7 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
         replay.pair.threads,
         bound(&all, options.block_tokens, beyond),
     );
-    let missed = replay.print(sample.len(), beyond);
+    let missed = replay.print(chosen.sample.len(), beyond);
     replay.pair.shutdown();
     Ok(missed)
 }
@@ -79,27 +82,27 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
 struct CompactionSample {
     /// In equal steps.
     sample: BTreeSet<usize>,
-    /// The sample, and those that take longest.
-    measured: BTreeSet<usize>,
+    /// The sample, and those that take longest where all is computed that they add.
+    exact: BTreeSet<usize>,
+    /// The sample, and those that take longest where new text alone is.
+    moved: BTreeSet<usize>,
 }
 
 impl CompactionSample {
-    /// `slow`: how many of those that take longest.
+    /// `slow`: how many of those that take longest until the 99th percentile is reached.
     fn of(all: &[Rewrite], options: &Options, slow: usize) -> Self {
         let step = (all.len() / options.compactions.max(1)).max(1);
         let sample: BTreeSet<usize> =
             (0..all.len()).step_by(step).take(options.compactions).collect();
-        let slowest = |blocks: fn(&Rewrite) -> usize| {
+        let slowest = |blocks: fn(&Rewrite) -> usize, slow: usize| {
             let mut order: Vec<usize> = (0..all.len()).collect();
             let cost_of = |it: &Rewrite| cost(it, blocks(it), options.block_tokens);
             order.sort_by_key(|&number| Reverse(cost_of(&all[number])));
             order.truncate(slow);
-            order
+            sample.iter().copied().chain(order).collect()
         };
-        let mut measured = sample.clone();
-        measured.extend(slowest(|it| it.added));
-        measured.extend(slowest(fresh));
-        Self { sample, measured }
+        let (exact, moved) = (slowest(|it| it.added, slow), slowest(fresh, slow + SPARE));
+        Self { sample, exact, moved }
     }
 }
 
@@ -118,7 +121,9 @@ struct Replay<'o> {
 impl<'o> Replay<'o> {
     /// `cells` of each engine, about.
     fn new(options: &'o Options, cells: usize) -> Result<Self> {
-        let pair = Pair::new(options, cells)?;
+        // Prompts of the trace are longer than the context that Qwen2.5-0.5B was trained with.
+        let subject = options.model.as_deref().unwrap_or(Shape::QWEN2_5_0_5B_LONG.name);
+        let pair = Pair::new(options, Subject::of(Some(subject))?, cells)?;
         let words = Words::new(pair.vocabulary());
         let is_compared = |(_, repair): &(String, Repair)| {
             !options.strategies.is_empty() || *repair == Repair::None || is_default(*repair)
@@ -130,9 +135,11 @@ impl<'o> Replay<'o> {
         Ok(Self { options, pair, server, words, strategies, exact, moved, served })
     }
 
-    /// Reads the prompt before the compaction `it`, and measures the one after it by each arm.
-    fn measure(&mut self, number: usize, it: &Rewrite, is_sampled: bool) -> Result<()> {
+    /// Measures the prompt after the compaction `it` by the arms that are chosen for it; those that move KV read the
+    /// prompt before it first.
+    fn measure(&mut self, number: usize, it: &Rewrite, chosen: &CompactionSample) -> Result<()> {
         let Self { options, pair, server, words, strategies, exact, moved, served } = self;
+        let is_sampled = chosen.sample.contains(&number);
         let (dropped, fresh) = (it.before - it.kept, fresh(it));
         let tokens = |blocks: usize| blocks * options.block_tokens;
         let kept = words.next(tokens(it.kept));
@@ -142,21 +149,26 @@ impl<'o> Replay<'o> {
         let after =
             [&kept, &words.next(tokens(fresh)), comes_again, &words.next(QUESTION)].concat();
         let name = format!("session-{number}");
-        if !kept.is_empty() {
-            pair.exact(&name, &kept)?; // All that exact reuse takes of the prompt before.
+        if chosen.exact.contains(&number) {
+            if !kept.is_empty() {
+                pair.exact(&name, &kept)?; // All that exact reuse takes of the prompt before.
+            }
+            exact.add(&name, &pair.exact(&name, &after)?, is_sampled);
         }
-        exact.add(&pair.exact(&name, &after)?, is_sampled);
-        pair.read(&name, &before)?;
+        let moved: &mut [Arm] = if chosen.moved.contains(&number) { moved } else { &mut [] };
+        if !moved.is_empty() {
+            pair.read(&name, &before)?;
+        }
         let (own, others): (Vec<_>, Vec<_>) = strategies
             .iter()
             .zip(moved.iter_mut())
             .partition(|((_, repair), _)| is_default(*repair));
         for ((strategy, repair), arm) in others {
             let name = format!("{name}-{strategy}");
-            arm.add(&pair.moved(&name, &after, *repair)?, is_sampled);
+            arm.add(&name, &pair.moved(&name, &after, *repair)?, is_sampled);
         }
         for ((_, repair), arm) in own {
-            arm.add(&pair.moved_in(&name, &after, *repair)?, is_sampled);
+            arm.add(&name, &pair.moved_in(&name, &after, *repair)?, is_sampled);
         }
         pair.forget(&name)?;
         if let Some(server) = server {
@@ -164,7 +176,7 @@ impl<'o> Replay<'o> {
             let answer = server.ask(&after)?;
             let tokens = TokenCounts { computed: answer.computed, ..TokenCounts::default() };
             let first = FirstToken { took: answer.took, processor: Duration::ZERO, tokens };
-            served.add(&first, is_sampled);
+            served.add(&name, &first, is_sampled);
         }
         Ok(())
     }
@@ -172,10 +184,10 @@ impl<'o> Replay<'o> {
     /// Returns the bars that were missed. `beyond`: compactions above the 99th percentile.
     fn print(&self, sampled: usize, beyond: usize) -> Vec<String> {
         println!(
-            "| | computed | p50 of {sampled}, ms | x sooner | p99 of all, ms | x sooner | bar |\n|---|---:|---:|---:|---:|---:|---:|"
+            "| | p50 of {sampled}, ms | x sooner | p99 of all, ms | tokens computed then | x sooner | bar |\n|---|---:|---:|---:|---:|---:|---:|"
         );
-        let base = self.exact.percentiles(beyond);
-        self.exact.print("exact", base, beyond, None);
+        let base = &self.exact;
+        base.print("exact", base, beyond, None);
         let mut missed = Vec::new();
         for ((strategy, repair), arm) in self.strategies.iter().zip(&self.moved) {
             let bar = is_default(*repair).then_some(COMPACTED_BAR);
@@ -216,36 +228,41 @@ fn bound(all: &[Rewrite], block_tokens: usize, beyond: usize) -> f64 {
 }
 
 impl Arm {
-    fn add(&mut self, first: &FirstToken, is_sampled: bool) {
-        self.computed += first.tokens.computed;
-        self.all.push(first.took);
+    /// Prints it, too: a run may take an hour.
+    fn add(&mut self, name: &str, first: &FirstToken, is_sampled: bool) {
+        eprintln!("{name}: {:.1} s, {:?}", first.took.as_secs_f64(), first.tokens);
+        self.all.push((first.took, first.tokens.computed));
         if is_sampled {
             self.sampled.push(first.took);
         }
     }
 
-    /// The median of the sample and the 99th percentile of all, in milliseconds. `beyond`: compactions above that.
-    fn percentiles(&self, beyond: usize) -> [f64; 2] {
-        let [sampled, all] = [&self.sampled, &self.all].map(|times| {
-            let mut ms: Vec<f64> = times.iter().map(|it| it.as_secs_f64() * 1e3).collect();
-            ms.sort_by(f64::total_cmp);
-            ms
-        });
-        let p50 = sampled.get(sampled.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN);
-        let p99 = all.iter().rev().nth(beyond).copied().unwrap_or(f64::NAN);
-        [p50, p99]
+    /// Of the sample, in milliseconds.
+    fn median(&self) -> Option<f64> {
+        let mut sampled = self.sampled.clone();
+        sampled.sort_unstable();
+        sampled.get(sampled.len().saturating_sub(1) / 2).map(|it| it.as_secs_f64() * 1e3)
+    }
+
+    /// The 99th percentile of all, in milliseconds, and the tokens computed then. `beyond`: compactions above it.
+    fn percentile(&self, beyond: usize) -> (f64, usize) {
+        let mut all = self.all.clone();
+        all.sort_unstable();
+        let (took, computed) = all.iter().rev().nth(beyond).copied().unwrap_or_default();
+        (took.as_secs_f64() * 1e3, computed)
     }
 
     /// Returns how many times sooner than `base` the 99th percentile is.
-    fn print(&self, name: &str, base: [f64; 2], beyond: usize, bar: Option<f64>) -> f64 {
-        let [p50, p99] = self.percentiles(beyond);
-        let [p50_sooner, p99_sooner] = [base[0] / p50, base[1] / p99];
-        println!(
-            "| {name} | {} | {p50:.0} | {p50_sooner:.1} | {p99:.0} | {p99_sooner:.1} | {} |",
-            self.computed / self.all.len().max(1),
-            bar.map_or_else(String::new, |bar| bar.to_string()),
-        );
-        p99_sooner
+    fn print(&self, name: &str, base: &Self, beyond: usize, bar: Option<f64>) -> f64 {
+        let (p99, computed) = self.percentile(beyond);
+        let sooner = base.percentile(beyond).0 / p99;
+        let [p50, p50_sooner] = match (self.median(), base.median()) {
+            (Some(own), Some(base)) => [format!("{own:.0}"), format!("{:.1}", base / own)],
+            _ => [String::new(), String::new()],
+        };
+        let bar = bar.map_or_else(String::new, |bar| bar.to_string());
+        println!("| {name} | {p50} | {p50_sooner} | {p99:.0} | {computed} | {sooner:.1} | {bar} |");
+        sooner
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
     COMPACTED_BAR, Case, NEW_BAR, Options, PUBLISHED, Part, QUESTION, Shape, arms, cases,
     is_default,
 };
+use crate::Subject;
 use crate::bars::is_below;
 use crate::measure::median_ms;
 use crate::turns::Words;
@@ -115,7 +116,8 @@ struct Comparison<'o> {
 impl<'o> Comparison<'o> {
     fn start(options: &'o Options, shape: &'o Shape) -> Result<Self> {
         let lengths = &shape.lengths;
-        let pair = Pair::new(options, (lengths.iter().sum::<usize>() + shape.mean()) * 3)?;
+        let subject = Subject::of(options.model.as_deref())?;
+        let pair = Pair::new(options, subject, (lengths.iter().sum::<usize>() + shape.mean()) * 3)?;
         let mut words = Words::new(pair.vocabulary());
         let texts: Vec<Vec<Token>> = lengths.iter().map(|tokens| words.next(*tokens)).collect();
         let (server, source) = (None, Vec::new());

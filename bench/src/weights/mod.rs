@@ -80,8 +80,9 @@ pub struct Tokenizer {
 
 impl Shape {
     /// The shapes that have a name for a person.
-    pub const KNOWN: [Self; 5] = [
+    pub const KNOWN: [Self; 6] = [
         Self::QWEN2_5_0_5B,
+        Self::QWEN2_5_0_5B_LONG,
         Self::LFM2_350M,
         Self::LLAMA_3_2_1B,
         Self::QWEN2_5_7B,
@@ -101,6 +102,14 @@ impl Shape {
         vocabulary: 151_936,
         rope_base: 1e6,
         context: 32_768,
+    };
+
+    /// The same for prompts beyond the context that Qwen2.5-0.5B was trained with.
+    pub const QWEN2_5_0_5B_LONG: Self = Self {
+        name: "qwen2.5-0.5b-long",
+        title: "Qwen2.5-0.5B with a context of 131,072 tokens",
+        context: 131_072,
+        ..Self::QWEN2_5_0_5B
     };
 
     /// LFM2-350M, a hybrid: 354 million weights, 377 MB.
