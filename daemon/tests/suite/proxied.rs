@@ -6,13 +6,12 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use hob_testkit::client::Event;
-use hob_testkit::{Answer, Client, Hobd, Launch, Process, wait};
+use hob_testkit::{Answer, Client, Hobd, Launch, Process, free_port, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -126,7 +125,7 @@ fn stays_moves_and_comes_back(world: &World) {
         assert_eq!(world.owner(&talk.name), *owner);
     }
 
-    let (killed, address) = (owners[0], world.daemons[owners[0]].client.address);
+    let killed = owners[0];
     world.kill(killed);
     for (talk, owner) in talks.iter_mut().zip(&owners) {
         let (before, new) = (talk.prompt_tokens, talk.computed);
@@ -140,7 +139,7 @@ fn stays_moves_and_comes_back(world: &World) {
         }
     }
 
-    let again = world.launches[killed].clone().listen(address).start();
+    let again = world.launches[killed].start();
     for (talk, _) in talks.iter_mut().zip(&owners).filter(|(_, owner)| **owner == killed) {
         wait::until("the conversation is back on its daemon", || {
             let new = talk.computed;
@@ -242,13 +241,14 @@ impl World {
         let shared = directory.path().join("shared");
         fs::create_dir(&shared).unwrap();
         let shared = format!("file://{}", shared.display());
-        let address = free_address();
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let (mut launches, mut daemons) = (Vec::new(), Vec::new());
         let token = directory.path().join("token");
         for number in 0..DAEMONS.len() {
             let place = directory.path().join(number.to_string());
             fs::create_dir(&place).unwrap();
             let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &place).fetching_shared_kv();
+            let launch = launch.listen(SocketAddr::from(([127, 0, 0, 1], free_port())));
             let launch = launch.args(["--model", model.name(), "--threads", "1", "--log", "warn"]);
             let launch = launch.args(["--shared", &shared]);
             let launch = launch.args(["--token-file".as_ref(), token.as_os_str()]);
@@ -323,19 +323,6 @@ fn configured(directory: &Path, name: &str, addresses: &Addresses) -> PathBuf {
     let file = directory.join(name);
     fs::write(&file, text).unwrap();
     file
-}
-
-/// Below the ports that Linux gives to connections and to those who ask for any: none of them takes it before the
-/// proxy does. No port is given twice.
-fn free_address() -> SocketAddr {
-    static GIVEN: AtomicU32 = AtomicU32::new(0);
-    let candidate = |_| {
-        let number = std::process::id() + GIVEN.fetch_add(1, Ordering::Relaxed);
-        let port = u16::try_from(20_000 + number % 10_000).unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        TcpListener::bind(address).ok().map(|_| address)
-    };
-    (0..10_000).find_map(candidate).expect("a port is free")
 }
 
 fn program(name: &str) -> Option<PathBuf> {

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hob_testkit::process::Signal;
-use hob_testkit::{Client, Hobd, Launch, Process, Stream, wait};
+use hob_testkit::{Client, Hobd, Launch, Process, Stream, free_port, wait};
 use serde_json::{Value, json};
 
 use crate::common::chance::{Chance, from_env};
@@ -208,8 +208,8 @@ fn who_watches_the_memory_gets_the_end_of_the_stream_and_delays_no_stop() {
 fn sigterm_ends_a_hobd_whose_model_does_not_load() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path()).args(["--model", "fake"]).with_faults();
+    let launch = launch.listen(([127, 0, 0, 1], free_port()).into());
     let client = launch.start().client;
-    let launch = launch.listen(client.address);
     let _loads = launch.inject("start", "wait");
     let starting = launch.spawn();
     wait::until("the model loads", || client.call("GET", "/health").try_send().ok());

@@ -4,7 +4,7 @@
 #[cfg(feature = "llama")]
 use std::fs;
 
-use hob_testkit::{Client, Launch, wait};
+use hob_testkit::{Client, Launch, free_port, wait};
 #[cfg(feature = "llama")]
 use hob_testkit::{Gguf, asset};
 #[cfg(feature = "llama")]
@@ -113,13 +113,12 @@ fn a_model_without_weights_in_memory_frees_none_for_another() {
 fn while_the_model_loads_texts_and_health_are_served_and_requests_wait() {
     let directory = tempfile::tempdir().unwrap();
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path()).with_faults();
-    let launch = launch.args(["--model", "fake"]);
+    let launch = launch.args(["--model", "fake"]).listen(([127, 0, 0, 1], free_port()).into());
     let client = {
         let hobd = launch.start();
         hobd.client.say("room", "Say this: kettle");
         hobd.client.clone()
     };
-    let launch = launch.listen(client.address);
     let loads = launch.inject("start", "wait");
     let starting = launch.spawn();
 
