@@ -104,7 +104,8 @@ fn an_unsent_answer_of_one_daemon_and_a_newer_one_of_another_are_both_there() {
 #[test]
 fn a_turn_fetches_the_kv_of_a_conversation_that_a_client_has_read_before() {
     let world = World::new();
-    let (first, second) = (world.start("one"), world.start("two"));
+    // The second one has computed nothing yet, so that it fetches by its own decision and waits 10 s.
+    let (first, second) = (world.start("one"), world.deciding_daemon("two").start());
     say(&first.client, "talk", 0);
     world.until_published(&first.client, 1);
     assert_eq!(messages(&second.client, "talk"), 2);
@@ -327,8 +328,12 @@ impl World {
     }
 
     fn daemon(&self, name: &str) -> Launch {
+        self.deciding_daemon(name).fetching_shared_kv()
+    }
+
+    /// It fetches what it expects to compute later, as users' daemons do.
+    fn deciding_daemon(&self, name: &str) -> Launch {
         let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &self.place(name));
-        let launch = launch.fetching_shared_kv();
         let shared = format!("file://{}", self.shared().display());
         launch.args(["--model", "fake", "--threads", "1", "--shared", &shared])
     }
