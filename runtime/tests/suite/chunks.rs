@@ -17,6 +17,7 @@ use hob_slots::content::repair::HEAD;
 use hob_slots::format::SegmentRef;
 use hob_slots::store::StoreReader;
 use hob_slots::{Layer, Timestamp, Token};
+use tempfile::TempDir;
 
 use crate::support::held::MicroBatches;
 use crate::support::wait::until;
@@ -316,6 +317,23 @@ fn moved_kv_in_small_caches_budgets_and_beside_other_turns_is_sound() {
     assert!(moved > 0, "some of it was moved");
 }
 
+/// The answer of a turn that gives up its cells for an answer beside it, which `long` begins.
+fn behind_a_longer_turn(directory: &TempDir, long: &[Token], prompt: &[Token]) -> Answer {
+    let batches = MicroBatches::default();
+    let slow = batches.of(FakeModel::new().with_pace(Duration::from_millis(3)));
+    let small = EngineOptions { context_tokens: 1024, ..options() };
+    assert!(long.len() + prompt.len() > small.context_tokens);
+    let full = engine(&slow, Some(directory.path()), small);
+    let (beside, paused) = batches.first_of(&full, endless("long", long, 1_000_000));
+    let turn = full.submit(repaired("chat", prompt)).unwrap();
+    drop(paused);
+    until("it gives up its cells", || status(&full).counters.preempted > 0);
+    drop(beside);
+    let answer = finish(turn).unwrap();
+    check_sum(&answer, prompt);
+    answer
+}
+
 /// The cache is full when a part of the first chunk is in its cells. What of it was moved has its own head, which is
 /// not what the turn asks for.
 #[test]
@@ -332,17 +350,7 @@ fn a_turn_that_gives_up_its_cells_within_a_chunk_is_answered_as_if_it_had_room()
     };
     assert_eq!(expected.report.tokens.repaired, 2 * HEAD, "{:?}", expected.report.tokens);
 
-    let batches = MicroBatches::default();
-    let slow = batches.of(FakeModel::new().with_pace(Duration::from_millis(3)));
-    let small = EngineOptions { context_tokens: 1024, ..options() };
-    let full = engine(&slow, Some(directory.path()), small);
-    let (beside, paused) = batches.first_of(&full, endless("long", &long, 1_000_000));
-    let turn = full.submit(repaired("chat", &other)).unwrap();
-    drop(paused);
-    until("it gives up its cells", || status(&full).counters.preempted > 0);
-    drop(beside);
-    let answer = finish(turn).unwrap();
-    check_sum(&answer, &other);
+    let answer = behind_a_longer_turn(&directory, &long, &other);
     assert_eq!(answer.report.tokens.repaired, 2 * HEAD, "{:?}", answer.report.tokens);
     assert_eq!(answer.tokens, expected.tokens);
 }

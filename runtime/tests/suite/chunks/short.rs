@@ -1,16 +1,11 @@
 //! Short texts: by default, one whose KV knows none of the texts before it is computed whole.
 
-use std::time::Duration;
-
-use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{EngineOptions, Reuse, TurnRequest};
+use hob_runtime::{Reuse, TurnRequest};
 use hob_slots::Token;
 use hob_slots::content::Repair;
 use hob_slots::content::repair::{HEAD, SHORT_HEAD};
 
-use super::{TOKENS, document, repaired, text};
-use crate::support::held::MicroBatches;
-use crate::support::wait::until;
+use super::{TOKENS, behind_a_longer_turn, document, repaired, text};
 use crate::support::*;
 
 /// A text that is short together with the question behind it; one of [`TOKENS`] is not.
@@ -64,18 +59,7 @@ fn a_turn_that_gives_up_its_cells_within_such_a_text_computes_the_rest_of_it_too
         settle(&roomy);
     }
 
-    let batches = MicroBatches::default();
-    let slow = batches.of(FakeModel::new().with_pace(Duration::from_millis(3)));
-    let small = EngineOptions { context_tokens: 1024, ..options() };
-    assert!(long.len() + other.len() > small.context_tokens);
-    let full = engine(&slow, Some(directory.path()), small);
-    let (beside, paused) = batches.first_of(&full, endless("long", &long, 1_000_000));
-    let turn = full.submit(repaired("chat", &other)).unwrap();
-    drop(paused);
-    until("it gives up its cells", || status(&full).counters.preempted > 0);
-    drop(beside);
-    let answer = finish(turn).unwrap();
-    check_sum(&answer, &other);
+    let answer = behind_a_longer_turn(&directory, &long, &other);
     assert_eq!(answer.report.tokens.moved, 0, "{:?}", answer.report.tokens);
     assert_eq!(answer.tokens, alone(&fast, &other, 8), "all of it is exact");
 }
