@@ -1,5 +1,6 @@
 //! With the system's forced colours, parts that differ by their paint alone still do.
 
+use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
 use serde_json::json;
 
@@ -43,6 +44,33 @@ fn what_is_current_and_where_a_message_ends_is_drawn_as_a_line() {
     page.open_page("memory");
     drawn("@to-memory", "textDecorationLine", "underline");
     drawn("@to-models", "textDecorationLine", "none");
+}
+
+#[test]
+fn a_chosen_preset_is_drawn_as_a_line() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    force_colours(&page);
+    page.click("@sampling");
+    page.click("@preset-creative");
+    let line =
+        |preset: &str| format!("getComputedStyle(one('@preset-{preset}')).textDecorationLine");
+    page.until("the chosen one has a line", &format!("{} === 'underline'", line("creative")));
+    assert_eq!(page.script(&format!("return {}", line("precise"))), "none");
+}
+
+#[test]
+fn the_cursor_of_a_running_answer_keeps_its_paint() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    force_colours(&page);
+    page.send(&slowly(200));
+    page.reads("@live", "word word");
+    let cursor = "one('@live .text > p:last-child')";
+    let keeps = format!("getComputedStyle({cursor}, '::after').forcedColorAdjust === 'none'");
+    page.until("the cursor keeps its paint", &format!("{cursor} && {keeps}"));
+    page.click("@stop");
+    page.answered(1);
 }
 
 fn force_colours(page: &Page) {
