@@ -12,18 +12,19 @@ use std::mem;
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, ForeignMessage, model_name, number, some_text, text};
+use super::conversation::{ForeignConversation, ForeignMessage};
+use super::fields::{model_name, number, some_text, text};
 
 /// `None` if it is no conversation of ChatGPT.
-pub fn conversation(value: &Value) -> Option<Draft> {
+pub fn conversation(value: &Value) -> Option<ForeignConversation> {
     let mapping = value.get("mapping")?.as_object()?;
     let instructions = mapping.values().find_map(instructions).unwrap_or_default();
-    let mut draft = Draft {
+    let mut conversation = ForeignConversation {
         id: some_text(value, "conversation_id").or_else(|| some_text(value, "id")),
         title: some_text(value, "title"),
         created_at: number(value, "create_time"),
         updated_at: number(value, "update_time"),
-        ..Draft::new(Source::ChatGpt, &instructions)
+        ..ForeignConversation::new(Source::ChatGpt, &instructions)
     };
     let is_root = |node: &Value| !mapping.contains_key(text(node, "parent"));
     let roots = mapping.iter().filter(|(_, node)| is_root(node)).map(|(id, _)| id.as_str());
@@ -36,7 +37,7 @@ pub fn conversation(value: &Value) -> Option<Draft> {
             continue;
         };
         let id = step.node;
-        let Step { last, open, mut reasoning, .. } = add(&mut draft, node, step);
+        let Step { last, open, mut reasoning, .. } = add(&mut conversation, node, step);
         last_of.insert(id, last);
         let children = node["children"].as_array().into_iter().flatten();
         let children = children.filter_map(Value::as_str).filter(|id| mapping.contains_key(*id));
@@ -50,8 +51,8 @@ pub fn conversation(value: &Value) -> Option<Draft> {
         }
         stack[pushed..].reverse();
     }
-    draft.head = last_of.get(text(value, "current_node")).copied().flatten();
-    Some(draft)
+    conversation.head = last_of.get(text(value, "current_node")).copied().flatten();
+    Some(conversation)
 }
 
 /// A node to visit, and what is before it.
@@ -71,7 +72,7 @@ impl<'m> Step<'m> {
 }
 
 /// Adds the node's message, and returns what is before its children.
-fn add<'m>(draft: &mut Draft, node: &Value, mut step: Step<'m>) -> Step<'m> {
+fn add<'m>(conversation: &mut ForeignConversation, node: &Value, mut step: Step<'m>) -> Step<'m> {
     let message = &node["message"];
     let (content, metadata) = (&message["content"], &message["metadata"]);
     let is_answer = match text(&message["author"], "role") {
@@ -97,7 +98,7 @@ fn add<'m>(draft: &mut Draft, node: &Value, mut step: Step<'m>) -> Step<'m> {
     };
     let reasoning = mem::take(&mut step.reasoning);
     if let Some(open) = step.open.filter(|_| is_answer) {
-        draft.go_on(open, &text, &reasoning);
+        conversation.go_on(open, &text, &reasoning);
         return step;
     }
     let message = ForeignMessage {
@@ -107,7 +108,7 @@ fn add<'m>(draft: &mut Draft, node: &Value, mut step: Step<'m>) -> Step<'m> {
         model: model_name(metadata, "model_slug"),
         at: number(message, "create_time"),
     };
-    step.last = draft.push(step.last, message);
+    step.last = conversation.push(step.last, message);
     step.open = step.last.filter(|_| is_answer);
     step
 }

@@ -6,10 +6,11 @@
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, ForeignMessage, model_name, number, some_text, split_reasoning, text};
+use super::conversation::{ForeignConversation, ForeignMessage, split_reasoning};
+use super::fields::{model_name, number, some_text, text};
 
 /// `thread`: null without `thread.json`. `None` if the lines are no messages of Jan.
-pub fn thread(thread: &Value, messages: &[Value]) -> Option<Draft> {
+pub fn thread(thread: &Value, messages: &[Value]) -> Option<ForeignConversation> {
     let is_message =
         |line: &Value| text(line, "object") == "thread.message" || line.get("thread_id").is_some();
     if messages.is_empty() || !messages.iter().all(is_message) {
@@ -19,12 +20,12 @@ pub fn thread(thread: &Value, messages: &[Value]) -> Option<Draft> {
     let of_thread = model_name(&thread["model"], "id");
     let model = of_thread.or_else(|| model_name(&assistant["model"], "id"));
     let times = || messages.iter().filter_map(|message| number(message, "created_at"));
-    let mut draft = Draft {
+    let mut conversation = ForeignConversation {
         id: some_text(thread, "id").or_else(|| some_text(&messages[0], "thread_id")),
         title: some_text(thread, "title").or_else(|| some_text(&thread["metadata"], "title")),
         created_at: number(thread, "created").or_else(|| times().reduce(f64::min)),
         updated_at: number(thread, "updated").or_else(|| times().reduce(f64::max)),
-        ..Draft::new(Source::Jan, text(assistant, "instructions"))
+        ..ForeignConversation::new(Source::Jan, text(assistant, "instructions"))
     };
     let mut sorted: Vec<&Value> = messages.iter().collect();
     sorted.sort_by(|a, b| {
@@ -43,9 +44,9 @@ pub fn thread(thread: &Value, messages: &[Value]) -> Option<Draft> {
         let of_message = model_name(&message["metadata"], "modelId");
         let model = of_message.or_else(|| model.clone());
         let at = number(message, "created_at");
-        last = draft.push(last, ForeignMessage { is_answer, text, reasoning, model, at });
+        last = conversation.push(last, ForeignMessage { is_answer, text, reasoning, model, at });
     }
-    Some(draft)
+    Some(conversation)
 }
 
 /// The parts of a type, such as `{"type": "text", "text": {"value": "Hello", "annotations": []}}`.

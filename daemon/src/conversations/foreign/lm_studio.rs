@@ -9,10 +9,11 @@
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, ForeignMessage, model_name, number, some_text, split_reasoning, text};
+use super::conversation::{ForeignConversation, ForeignMessage, split_reasoning};
+use super::fields::{model_name, number, some_text, text};
 
 /// `None` if it is no chat of LM Studio.
-pub fn conversation(value: &Value) -> Option<Draft> {
+pub fn conversation(value: &Value) -> Option<ForeignConversation> {
     let messages = value.get("messages")?.as_array()?;
     let is_versioned = |message: &Value| message["versions"].is_array();
     let is_named = value.get("name").is_some() && value.get("createdAt").is_some();
@@ -20,7 +21,7 @@ pub fn conversation(value: &Value) -> Option<Draft> {
         return None;
     }
     let created_at = number(value, "createdAt");
-    let mut draft = Draft {
+    let mut conversation = ForeignConversation {
         // The file has no id, but its time is one, to the millisecond.
         id: created_at.map(|at| format!("lm-studio-{at:.0}")),
         title: some_text(value, "name"),
@@ -28,7 +29,7 @@ pub fn conversation(value: &Value) -> Option<Draft> {
         updated_at: number(value, "userLastMessagedAt")
             .or_else(|| number(value, "assistantLastMessagedAt")),
         pinned: value["pinned"] == true,
-        ..Draft::new(Source::LmStudio, &instructions(value))
+        ..ForeignConversation::new(Source::LmStudio, &instructions(value))
     };
     let model = model_name(&value["lastUsedModel"], "identifier");
     let mut last = None;
@@ -36,15 +37,15 @@ pub fn conversation(value: &Value) -> Option<Draft> {
         let selected = message["currentlySelected"].as_u64().unwrap_or(0);
         let mut chosen = last;
         for (at, version) in (0..).zip(message["versions"].as_array().into_iter().flatten()) {
-            let added = add(&mut draft, last, version, model.as_ref());
+            let added = add(&mut conversation, last, version, model.as_ref());
             if at == selected {
                 chosen = added;
             }
         }
         last = chosen;
     }
-    draft.head = last;
-    Some(draft)
+    conversation.head = last;
+    Some(conversation)
 }
 
 fn instructions(value: &Value) -> String {
@@ -55,7 +56,7 @@ fn instructions(value: &Value) -> String {
 }
 
 fn add(
-    draft: &mut Draft,
+    conversation: &mut ForeignConversation,
     before: Option<i64>,
     version: &Value,
     model: Option<&String>,
@@ -86,7 +87,8 @@ fn add(
     let sender = || model_name(&version["senderInfo"], "senderName");
     let model = written_by.or_else(sender).or_else(|| model.cloned());
     let at = number(&version["preprocessed"], "timestamp");
-    draft.push(before, ForeignMessage { is_answer, text, reasoning: joined(reasoning), model, at })
+    conversation
+        .push(before, ForeignMessage { is_answer, text, reasoning: joined(reasoning), model, at })
 }
 
 fn content(of: &Value) -> String {

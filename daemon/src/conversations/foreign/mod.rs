@@ -10,12 +10,14 @@
 //! - One conversation at a time is in memory as JSON: an export may have hundreds of megabytes. Bytes, values and
 //!   messages have bounds, because a small archive may have a file of any size.
 //!
-//! Reading order: [`draft`] (what the apps have in common), one file an app, [`zipped`], [`elements`], [`counted`].
+//! Reading order: [`conversation`] (what the apps have in common), one file an app, [`fields`], [`zipped`], [`elements`],
+//! [`counted`].
 
 mod chatgpt;
+mod conversation;
 mod counted;
-mod draft;
 mod elements;
+mod fields;
 mod jan;
 mod lm_studio;
 mod open_webui;
@@ -27,8 +29,8 @@ use serde_json::Value;
 
 use super::transcript::ConversationExport;
 use crate::error::{ApiError, ErrorKind};
+use conversation::ForeignConversation;
 use counted::{Counted, MAX_VALUES};
-use draft::Draft;
 
 /// Bytes of JSON that an import reads, unpacked.
 const MAX_BYTES: u64 = 1 << 30;
@@ -131,9 +133,9 @@ impl Export {
         }
     }
 
-    fn add(&mut self, draft: Draft) {
-        let (source, title) = (draft.source, draft.title.clone());
-        match draft.into_export() {
+    fn add(&mut self, conversation: ForeignConversation) {
+        let (source, title) = (conversation.source, conversation.title.clone());
+        match conversation.into_export() {
             Ok(export) if self.has_room_for(export.messages.len()) => {
                 self.conversations.push((source, export));
             }
@@ -180,9 +182,9 @@ impl Export {
 }
 
 /// By the fields that only the one app writes.
-fn recognised(value: &Value) -> Option<Draft> {
+fn recognised(value: &Value) -> Option<ForeignConversation> {
     if value.get("format").is_some() {
-        return Some(Draft::finished(value));
+        return Some(ForeignConversation::finished(value));
     }
     chatgpt::conversation(value)
         .or_else(|| open_webui::conversation(value))

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::Source;
-use super::draft::{Draft, ForeignMessage, model_name, number, some_text, split_reasoning, text};
+use super::conversation::{ForeignConversation, ForeignMessage, split_reasoning};
+use super::fields::{model_name, number, some_text, text};
 
 /// `None` if it is no chat of Open WebUI.
-pub fn conversation(value: &Value) -> Option<Draft> {
+pub fn conversation(value: &Value) -> Option<ForeignConversation> {
     // One chat may stand without the row of the database around it.
     let chat = value.get("chat").unwrap_or(value);
     let history = chat.get("history").and_then(|history| history.get("messages"));
@@ -26,32 +27,32 @@ pub fn conversation(value: &Value) -> Option<Draft> {
     let time = |names: [&str; 2]| {
         times.iter().find_map(|of| names.iter().find_map(|name| number(of, name)))
     };
-    let mut draft = Draft {
+    let mut conversation = ForeignConversation {
         id: some_text(value, "id").or_else(|| some_text(chat, "id")),
         title: some_text(value, "title").or_else(|| some_text(chat, "title")),
         created_at: time(["created_at", "timestamp"]),
         updated_at: time(["updated_at", "timestamp"]),
         pinned: value["pinned"] == true,
-        ..Draft::new(Source::OpenWebUi, system)
+        ..ForeignConversation::new(Source::OpenWebUi, system)
     };
     match history.and_then(Value::as_object) {
         Some(messages) if !messages.is_empty() => {
-            let added = add_tree(&mut draft, messages);
-            draft.head = added.get(text(&chat["history"], "currentId")).copied().flatten();
+            let added = add_tree(&mut conversation, messages);
+            conversation.head = added.get(text(&chat["history"], "currentId")).copied().flatten();
         }
         _ => {
             let mut last = None;
             for message in list.into_iter().flatten() {
-                last = add(&mut draft, last, message);
+                last = add(&mut conversation, last, message);
             }
         }
     }
-    Some(draft)
+    Some(conversation)
 }
 
 /// The last message at or before each node.
 fn add_tree<'m>(
-    draft: &mut Draft,
+    conversation: &mut ForeignConversation,
     messages: &'m Map<String, Value>,
 ) -> HashMap<&'m str, Option<i64>> {
     let children = children_of(messages);
@@ -62,7 +63,7 @@ fn add_tree<'m>(
     stack.extend(roots.map(|root| (*root, None)));
     while let Some((id, before)) = stack.pop() {
         let Some(message) = messages.get(id).filter(|_| visited.insert(id)) else { continue };
-        let last = add(draft, before, message);
+        let last = add(conversation, before, message);
         added.insert(id, last);
         let next = children.get(id).into_iter().flatten().rev();
         stack.extend(next.map(|child| (*child, last)));
@@ -93,7 +94,11 @@ fn children_of(messages: &Map<String, Value>) -> HashMap<&str, Vec<&str>> {
     children
 }
 
-fn add(draft: &mut Draft, before: Option<i64>, message: &Value) -> Option<i64> {
+fn add(
+    conversation: &mut ForeignConversation,
+    before: Option<i64>,
+    message: &Value,
+) -> Option<i64> {
     let is_answer = match text(message, "role") {
         "assistant" => true,
         "user" => false,
@@ -103,7 +108,7 @@ fn add(draft: &mut Draft, before: Option<i64>, message: &Value) -> Option<i64> {
     let (reasoning, text) =
         if is_answer { without_details(&written) } else { (String::new(), written) };
     let model = model_name(message, "model").or_else(|| model_name(message, "modelName"));
-    draft.push(
+    conversation.push(
         before,
         ForeignMessage { is_answer, text, reasoning, model, at: number(message, "timestamp") },
     )

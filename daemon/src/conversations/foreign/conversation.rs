@@ -6,14 +6,11 @@ use super::Source;
 use crate::conversations::transcript::ConversationExport;
 use crate::error::{ApiError, ErrorKind};
 
-/// A longer name of a model is none: each answer of a chat has a copy of it.
-const MAX_MODEL_BYTES: usize = 512;
-
 /// Larger times are milliseconds: as seconds they would be in the year 5138.
 const MAX_SECONDS: f64 = 1e11;
 
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub struct ForeignConversation {
     pub source: Source,
     pub id: Option<String>,
     pub title: Option<String>,
@@ -40,10 +37,10 @@ pub struct ForeignMessage {
     pub at: Option<f64>,
 }
 
-impl Draft {
+impl ForeignConversation {
     /// `instructions`: the system message, if it has a text.
     pub fn new(source: Source, instructions: &str) -> Self {
-        let mut draft = Self {
+        let mut conversation = Self {
             source,
             id: None,
             title: None,
@@ -57,9 +54,9 @@ impl Draft {
         };
         if !instructions.trim().is_empty() {
             let message = json!({"role": "system", "content": instructions.trim()});
-            draft.root = Some(draft.store(None, &message, None, None));
+            conversation.root = Some(conversation.store(None, &message, None, None));
         }
-        draft
+        conversation
     }
 
     /// An export that Hob has written.
@@ -159,24 +156,4 @@ pub fn split_reasoning(text: &str) -> (String, String) {
         Some((reasoning, answer)) => (reasoning.trim().to_owned(), answer.trim().to_owned()),
         None => (String::new(), text.to_owned()),
     }
-}
-
-/// The text of a field; empty without one.
-pub fn text<'v>(value: &'v Value, name: &str) -> &'v str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The text of a field that has one.
-pub fn some_text(value: &Value, name: &str) -> Option<String> {
-    Some(text(value, name)).filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-/// The name of a model, in a field that has one.
-pub fn model_name(value: &Value, field: &str) -> Option<String> {
-    let name = Some(text(value, field));
-    name.filter(|name| (1..=MAX_MODEL_BYTES).contains(&name.len())).map(str::to_owned)
-}
-
-pub fn number(value: &Value, name: &str) -> Option<f64> {
-    value.get(name).and_then(Value::as_f64)
 }
