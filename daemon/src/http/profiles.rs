@@ -80,7 +80,7 @@ pub async fn read(
 /// A profile as an editor sends it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Draft {
+struct EditRequest {
     name: Option<String>,
     revision: Option<String>,
     #[serde(default = "extended")]
@@ -100,10 +100,10 @@ pub async fn save(
     Path(name): Path<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let draft = parsed(body)?;
-    let status = if draft.revision.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    let edit = Edit { ttl: draft.ttl, sampling: draft.sampling, segments: draft.segments };
-    let saved = profiles.save(&name, draft.revision, edit).await?;
+    let request = parsed(body)?;
+    let status = if request.revision.is_none() { StatusCode::CREATED } else { StatusCode::OK };
+    let edit = Edit { ttl: request.ttl, sampling: request.sampling, segments: request.segments };
+    let saved = profiles.save(&name, request.revision, edit).await?;
     Ok((status, Json(Details::of(&profiles, &models, saved).await?)).into_response())
 }
 
@@ -132,13 +132,13 @@ pub async fn check(
     if action != "check" {
         return Err(no_such_method(method, uri).await);
     }
-    let draft = parsed(body)?;
-    let edit = Edit { ttl: draft.ttl, sampling: draft.sampling, segments: draft.segments };
-    let view = profiles.check(draft.name, edit).await?;
+    let request = parsed(body)?;
+    let edit = Edit { ttl: request.ttl, sampling: request.sampling, segments: request.segments };
+    let view = profiles.check(request.name, edit).await?;
     Ok(Json(Checked::of(&models, view)))
 }
 
-fn parsed(body: JsonBody) -> Result<Draft, ApiError> {
+fn parsed(body: JsonBody) -> Result<EditRequest, ApiError> {
     serde_json::from_value(body.value)
         .map_err(|error| ApiError::field("segments", unquoted(&error.to_string())))
 }

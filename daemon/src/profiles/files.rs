@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use hob_prewarm::profile::{Draft, DraftSegment, DraftSource, Outline, Profile, Source};
+use hob_prewarm::profile::{EditedProfile, EditedSegment, EditedSource, Outline, Profile, Source};
 use hob_prewarm::{ProfileError, ProfileName};
 use hob_slots::{TtlClass, hex_text};
 use serde::Deserialize;
@@ -156,11 +156,11 @@ impl Edit {
                 }
             };
             let source = match (segment.source, path) {
-                (SourceKind::Tools, Some(path)) => DraftSource::Tools(path),
-                (SourceKind::File, Some(path)) => DraftSource::File(path),
-                _ => DraftSource::Text(segment.content.clone().unwrap_or_default()),
+                (SourceKind::Tools, Some(path)) => EditedSource::Tools(path),
+                (SourceKind::File, Some(path)) => EditedSource::File(path),
+                _ => EditedSource::Text(segment.content.clone().unwrap_or_default()),
             };
-            if let DraftSource::File(path) | DraftSource::Tools(path) = &source {
+            if let EditedSource::File(path) | EditedSource::Tools(path) = &source {
                 let place = FilePlace::of(directory, path, on_disk.files.get(path));
                 let wanted = segment.content.as_deref();
                 if let Some((file, text)) =
@@ -172,10 +172,10 @@ impl Edit {
                 }
             }
             let (layer, key) = (segment.layer.clone(), segment.key.clone());
-            segments.push(DraftSegment { layer, key, stable: segment.stable, source });
+            segments.push(EditedSegment { layer, key, stable: segment.stable, source });
         }
-        let draft = Draft { ttl: self.ttl, sampling: self.sampling.clone(), segments };
-        let toml = draft.written(on_disk.toml.as_deref().unwrap_or(""));
+        let edited = EditedProfile { ttl: self.ttl, sampling: self.sampling.clone(), segments };
+        let toml = edited.written(on_disk.toml.as_deref().unwrap_or(""));
         let outline = Outline::parse(&toml).map_err(refused)?;
         let read = |path: &Path| match writes.get(path) {
             Some(text) => Ok(text.clone().into_bytes()),

@@ -1,7 +1,7 @@
 //! A profile: the first part of the prompts of one kind of conversation, as its author wrote it.
 //!
 //! Reading order: [`Outline`] (the TOML file, checked), `canonical` (tool schemas in one form),
-//! [`Profile`] (an outline with its files read), and [`Draft`] (a profile in the editor).
+//! [`Profile`] (an outline with its files read), and [`EditedProfile`] (one that an editor writes).
 //!
 //! - Pure: the caller passes the function that reads a file.
 //! - Segments stay in the order of the file. Those from the first unstable one on are the *tail*:
@@ -10,7 +10,7 @@
 //! - Equal files make equal profiles, whatever the order of keys in their schemas.
 
 mod canonical;
-mod draft;
+mod edited;
 mod error;
 mod outline;
 mod quotation;
@@ -29,7 +29,7 @@ use hob_slots::{Layer, TtlClass};
 use serde_json::Value;
 
 pub use canonical::canonical;
-pub use draft::{Draft, DraftSegment, DraftSource};
+pub use edited::{EditedProfile, EditedSegment, EditedSource};
 pub use error::ProfileError;
 pub use outline::{Outline, OutlineSegment, Source};
 pub use quotation::unquoted;

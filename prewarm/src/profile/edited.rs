@@ -12,25 +12,25 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, RawString, Table, Value};
 use super::trimmed;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Draft {
+pub struct EditedProfile {
     /// Lifetime of its prefix on disk.
     pub ttl: TtlClass,
     /// Parameters of its answers; `None`: those of the file stay.
     pub sampling: Option<BTreeMap<String, f64>>,
-    pub segments: Vec<DraftSegment>,
+    pub segments: Vec<EditedSegment>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DraftSegment {
+pub struct EditedSegment {
     pub layer: String,
     /// `None`: named after its file or its number.
     pub key: Option<String>,
     pub stable: bool,
-    pub source: DraftSource,
+    pub source: EditedSource,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DraftSource {
+pub enum EditedSource {
     /// Written in the profile itself.
     Text(String),
     /// The path of a text file.
@@ -39,7 +39,7 @@ pub enum DraftSource {
     Tools(String),
 }
 
-impl DraftSource {
+impl EditedSource {
     /// Its field in the TOML file, and the value.
     fn field(&self) -> (&'static str, &str) {
         match self {
@@ -53,7 +53,7 @@ impl DraftSource {
 /// A segment has exactly one of these fields.
 const SOURCES: [&str; 3] = ["text", "file", "tools"];
 
-impl Draft {
+impl EditedProfile {
     /// The new text of the profile's file, made of its present text `before`. Replaces a text that
     /// is not TOML.
     pub fn written(&self, before: &str) -> String {
@@ -91,7 +91,7 @@ impl Draft {
     }
 }
 
-impl DraftSegment {
+impl EditedSegment {
     fn name(&self, number: usize) -> String {
         self.key.clone().unwrap_or_else(|| default_key(self.source.field(), number))
     }
@@ -212,40 +212,40 @@ mod tests {
         text = 'You are Ember.' # short\n\n[[segment]]\nlayer = \"rules\"\ntext = \"\"\"\nBe brief.\nBe kind.\n\"\"\"\n\n\
         [[segment]]\nlayer = \"capabilities\"\ntools = \"t.json\"\n\n# the end\n";
 
-    fn segment(layer: &str, key: Option<&str>, source: DraftSource) -> DraftSegment {
+    fn segment(layer: &str, key: Option<&str>, source: EditedSource) -> EditedSegment {
         let key = key.map(str::to_owned);
-        DraftSegment { layer: layer.to_owned(), key, stable: true, source }
+        EditedSegment { layer: layer.to_owned(), key, stable: true, source }
     }
 
-    fn draft() -> Draft {
-        Draft {
+    fn edited() -> EditedProfile {
+        EditedProfile {
             ttl: TtlClass::Long,
             sampling: None,
             segments: vec![
-                segment("identity", Some("ember"), DraftSource::Text("You are Ember.".into())),
+                segment("identity", Some("ember"), EditedSource::Text("You are Ember.".into())),
                 segment(
                     "rules",
                     Some("segment 2"),
-                    DraftSource::Text("Be brief.\nBe kind.".into()),
+                    EditedSource::Text("Be brief.\nBe kind.".into()),
                 ),
-                segment("capabilities", Some("file:t.json"), DraftSource::Tools("t.json".into())),
+                segment("capabilities", Some("file:t.json"), EditedSource::Tools("t.json".into())),
             ],
         }
     }
 
     #[test]
     fn an_unchanged_profile_is_written_as_it_was() {
-        assert_eq!(draft().written(BEFORE), BEFORE);
+        assert_eq!(edited().written(BEFORE), BEFORE);
     }
 
     #[test]
     fn one_change_changes_one_place() {
-        let mut draft = draft();
-        draft.segments[0].source = DraftSource::Text("You are Ash.".into());
-        assert_eq!(draft.written(BEFORE), BEFORE.replace("'You are Ember.'", "\"You are Ash.\""));
-        draft.segments[0].stable = false;
-        draft.ttl = TtlClass::Permanent;
-        let text = draft.written(BEFORE);
+        let mut edited = edited();
+        edited.segments[0].source = EditedSource::Text("You are Ash.".into());
+        assert_eq!(edited.written(BEFORE), BEFORE.replace("'You are Ember.'", "\"You are Ash.\""));
+        edited.segments[0].stable = false;
+        edited.ttl = TtlClass::Permanent;
+        let text = edited.written(BEFORE);
         assert!(text.contains("ttl = \"permanent\" # an hour"), "{text}");
         let outline = Outline::parse(&text).unwrap();
         assert!(!outline.segments[0].stable && outline.segments[1].stable);
@@ -253,9 +253,9 @@ mod tests {
 
     #[test]
     fn a_segment_moves_with_its_comments() {
-        let mut draft = draft();
-        draft.segments.rotate_left(1);
-        let text = draft.written(BEFORE);
+        let mut edited = edited();
+        edited.segments.rotate_left(1);
+        let text = edited.written(BEFORE);
         let outline = Outline::parse(&text).unwrap();
         let layers: Vec<_> =
             outline.segments.iter().map(|segment| segment.layer.as_str()).collect();
@@ -268,8 +268,8 @@ mod tests {
     fn segments_are_separated_by_one_blank_line() {
         let before = "# first\n[[segment]]\nlayer = \"rules\"\nkey = \"a\"\ntext = \"A\"\n\n\
             [[segment]]\nlayer = \"rules\"\nkey = \"b\"\ntext = \"B\"\n";
-        let text = |it: &str| segment("rules", Some(it), DraftSource::Text(it.to_uppercase()));
-        let draft = Draft {
+        let text = |it: &str| segment("rules", Some(it), EditedSource::Text(it.to_uppercase()));
+        let edited = EditedProfile {
             ttl: TtlClass::Extended,
             sampling: None,
             segments: vec![text("b"), text("a"), text("c")],
@@ -279,22 +279,22 @@ mod tests {
             format!("[[segment]]\nlayer = \"rules\"\nkey = \"{it}\"\ntext = \"{large}\"\n")
         };
         let expected = format!("{}\n# first\n{}\n{}", key("b"), key("a"), key("c"));
-        assert_eq!(draft.written(before), expected);
+        assert_eq!(edited.written(before), expected);
     }
 
     #[test]
     fn a_new_profile_is_read_back_as_it_was_drafted() {
-        let mut draft = draft();
-        draft.ttl = TtlClass::Extended;
-        draft.segments.push(DraftSegment {
+        let mut edited = edited();
+        edited.ttl = TtlClass::Extended;
+        edited.segments.push(EditedSegment {
             stable: false,
             ..segment(
                 "context",
                 Some("now"),
-                DraftSource::Text("It is \"late\":\n\n\t'''\\x\n".into()),
+                EditedSource::Text("It is \"late\":\n\n\t'''\\x\n".into()),
             )
         });
-        let text = draft.written("");
+        let text = edited.written("");
         assert!(!text.contains("ttl") && !text.contains("segment 2"), "{text}");
         let outline = Outline::parse(&text).unwrap();
         assert_eq!((outline.segments.len(), outline.ttl), (4, TtlClass::Extended));
@@ -304,21 +304,21 @@ mod tests {
             now.source,
             crate::profile::Source::Text("It is \"late\":\n\n\t'''\\x\n".into())
         );
-        assert_eq!(draft.written(&text), text, "once more changes nothing");
-        assert_eq!(draft.written("layer = ["), text, "a text that is not TOML is replaced");
+        assert_eq!(edited.written(&text), text, "once more changes nothing");
+        assert_eq!(edited.written("layer = ["), text, "a text that is not TOML is replaced");
     }
 
     #[test]
     fn sampling_is_written_where_it_changes_and_stays_where_the_draft_says_nothing() {
         let sampling = |text: &str| Outline::parse(text).unwrap().sampling;
         let values = BTreeMap::from([("temperature".to_owned(), 0.2), ("top_k".to_owned(), 40.0)]);
-        let set = Draft { sampling: Some(values.clone()), ..draft() };
+        let set = EditedProfile { sampling: Some(values.clone()), ..edited() };
         let written = set.written(BEFORE);
         assert!(written.contains("[sampling]\ntemperature = 0.2\ntop_k = 40\n"), "{written}");
         assert_eq!(sampling(&written), values);
-        assert_eq!(draft().written(&written), written);
+        assert_eq!(edited().written(&written), written);
         assert_eq!(set.written(&written), written);
-        let without = Draft { sampling: Some(BTreeMap::new()), ..draft() };
+        let without = EditedProfile { sampling: Some(BTreeMap::new()), ..edited() };
         assert_eq!(sampling(&without.written(&written)), BTreeMap::new());
     }
 
@@ -326,12 +326,12 @@ mod tests {
         #[test]
         fn any_text_is_read_back_as_it_was_written(text in "\\PC{1,40}|[\"'\\\\\n\r\t a]{1,20}") {
             let wanted = format!("x{text}");
-            let draft = Draft {
+            let edited = EditedProfile {
                 ttl: TtlClass::Short,
                 sampling: None,
-                segments: vec![segment("rules", None, DraftSource::Text(wanted.clone()))],
+                segments: vec![segment("rules", None, EditedSource::Text(wanted.clone()))],
             };
-            let outline = Outline::parse(&draft.written("")).unwrap();
+            let outline = Outline::parse(&edited.written("")).unwrap();
             let crate::profile::Source::Text(read) = &outline.segments[0].source else { panic!() };
             proptest::prop_assert_eq!(trimmed(read), trimmed(&wanted));
         }
