@@ -8,9 +8,11 @@
 //! Reading order: [`args`], [`context`], [`commands`] (one file a subcommand); [`client`] talks to
 //! the daemon; [`line`] reads what the user types, [`type_ahead`] sends it before Enter,
 //! [`terminal_mode`] turns off the echo while an answer streams; [`signals`] handles Ctrl-C; [`output`]
-//! formats figures and tables; [`confirm`] asks before a text is deleted.
+//! formats figures and tables; [`atomic_file`] writes an export; [`confirm`] asks before a text is
+//! deleted.
 
 mod args;
+mod atomic_file;
 mod client;
 mod commands;
 mod confirm;
@@ -20,7 +22,6 @@ mod failure;
 mod line;
 mod names;
 mod output;
-mod part;
 mod private;
 mod progress;
 mod signals;

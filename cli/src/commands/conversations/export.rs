@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::path_of;
+use crate::atomic_file::AtomicFile;
 use crate::client::Client;
 use crate::commands::of_ending;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::{self, ConversationArgs};
 use crate::output::{line, plain, size};
-use crate::part::Part;
 
 /// Write a conversation to a file, which `hob import` reads
 #[derive(clap::Args)]
@@ -58,7 +58,7 @@ pub fn run(args: &Args, client: &Client, context: &mut Context) -> Result<(), Fa
 /// Writes the whole answer. Returns its bytes.
 fn write(mut answer: impl Read, output: &Path) -> Result<u64, Failure> {
     let failed = |source| Failure::File { doing: "write", path: output.to_owned(), source };
-    let (part, file) = Part::create(output).map_err(failed)?;
+    let (atomic, file) = AtomicFile::create(output).map_err(failed)?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let (mut buffer, mut bytes) = (vec![0; 1 << 16], 0);
     loop {
@@ -72,6 +72,6 @@ fn write(mut answer: impl Read, output: &Path) -> Result<u64, Failure> {
     }
     let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
     file.sync_all().map_err(failed)?;
-    part.finish().map_err(failed)?;
+    atomic.commit().map_err(failed)?;
     Ok(bytes)
 }

@@ -11,10 +11,10 @@ use hob_slots::{Miss, ModelHash};
 use serde_json::json;
 
 use super::{dir, named};
+use crate::atomic_file::AtomicFile;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, counted, plain, size};
-use crate::part::Part;
 
 /// Write the KV of conversations to one archive
 ///
@@ -70,14 +70,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{path} exists already; --force replaces it")));
     }
     let failed = |doing| move |source| Failure::File { doing, path: output.clone(), source };
-    let (part, file) = Part::create(output).map_err(failed("write"))?;
+    let (atomic, file) = AtomicFile::create(output).map_err(failed("write"))?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let now = context.now.into();
     let exported = archive::export(&reader, &ids, args.fingerprint, now, &mut out)
         .map_err(|source| Failure::Archive { path: output.clone(), source })?;
     let file = out.into_inner().map_err(|error| failed("write")(error.into_error()))?;
     file.sync_all().map_err(failed("sync"))?;
-    part.finish().map_err(failed("write"))?;
+    atomic.commit().map_err(failed("write"))?;
     report(&exported, output, context)
 }
 

@@ -8,13 +8,13 @@ use crate::signals::{self, CtrlC};
 
 /// A partial file beside the one to write, which only this process has and only its owner can read. Dropping it, and a
 /// signal that ends `hob`, removes it.
-pub struct Part {
+pub struct AtomicFile {
     path: PathBuf,
     /// The file to write: that which a link names, so that the link stays one.
     target: PathBuf,
 }
 
-impl Part {
+impl AtomicFile {
     pub fn create(output: &Path) -> io::Result<(Self, File)> {
         let target = target_of(output);
         let mut name = target.as_os_str().to_owned();
@@ -24,13 +24,13 @@ impl Part {
         options.write(true).create_new(true);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&path)?;
-        let part = Self { path: path.clone(), target };
+        let atomic = Self { path: path.clone(), target };
         signals::listen(CtrlC::Ends, move || drop(fs::remove_file(&path)))?;
-        Ok((part, file))
+        Ok((atomic, file))
     }
 
-    /// Gives it its final name, and replaces what has that.
-    pub fn finish(self) -> io::Result<()> {
+    /// Gives the partial file its final name, and replaces a file that has it.
+    pub fn commit(self) -> io::Result<()> {
         fs::rename(&self.path, &self.target)
     }
 }
@@ -41,7 +41,7 @@ fn target_of(output: &Path) -> PathBuf {
     fs::canonicalize(output).unwrap_or_else(|_| output.with_file_name("").join(link))
 }
 
-impl Drop for Part {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path); // An error: it was renamed to its final name.
     }
