@@ -15,7 +15,7 @@ use super::index::Index;
 use super::proximity::{Proximity, Sides};
 use super::query::{Feature, SAME, Words};
 use super::stopwords;
-use super::vocabulary::{Slot, is_common};
+use super::vocabulary::{PassageId, is_common};
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
@@ -60,7 +60,7 @@ impl Scores {
     }
 }
 
-/// Scores all passages, by slot.
+/// Scores all passages, by their ids.
 pub(super) fn scores(index: &Index, query: &Words) -> Scores {
     let bound = index.bound();
     let mut scores = Scores::none(bound);
@@ -76,10 +76,10 @@ pub(super) fn scores(index: &Index, query: &Words) -> Scores {
         let holders = holders(index, feature, &mut held);
         let weight = weight(index.len(), holders.len(), feature);
         let common = is_common(index.len(), holders.len());
-        for &slot in &holders {
-            scores.score[slot] += weight * held[slot].share;
-            scores.has_content[slot] |= !feature.is_stop;
-            scores.has_substance[slot] |= !feature.is_stop && !common;
+        for &passage in &holders {
+            scores.score[passage] += weight * held[passage].share;
+            scores.has_content[passage] |= !feature.is_stop;
+            scores.has_substance[passage] |= !feature.is_stop && !common;
         }
         if !feature.is_stop {
             if weight > rarest && !holders.is_empty() {
@@ -87,30 +87,30 @@ pub(super) fn scores(index: &Index, query: &Words) -> Scores {
                 scores.has_rarest.fill(false);
             }
             if weight == rarest {
-                let has = |slot: &&Slot| held[**slot].form >= SAME;
-                holders.iter().filter(has).for_each(|&slot| scores.has_rarest[slot] = true);
+                let has = |passage: &&PassageId| held[**passage].form >= SAME;
+                holders.iter().filter(has).for_each(|&passage| scores.has_rarest[passage] = true);
             }
             asked += weight;
-            holders.iter().for_each(|&slot| covered[slot] += weight * held[slot].form);
+            holders.iter().for_each(|&passage| covered[passage] += weight * held[passage].form);
         }
         if !feature.is_stop && !common {
-            spread(index, &neighbours, &holders, &held, &mut near, |slot, share| {
-                context[slot] += weight * share;
-                covered[slot] += CONTEXT * weight;
+            spread(index, &neighbours, &holders, &held, &mut near, |passage, share| {
+                context[passage] += weight * share;
+                covered[passage] += CONTEXT * weight;
             });
         }
-        holders.iter().for_each(|&slot| held[slot] = TermScore::default());
+        holders.iter().for_each(|&passage| held[passage] = TermScore::default());
         weights.push(weight);
     }
     let proximity = Proximity::new(index, query, &weights);
-    for (at, (slot, _)) in index.entries().enumerate() {
-        if scores.has_content[slot] {
-            let together = proximity.of(index, slot, neighbours[slot]);
+    for (at, (passage, _)) in index.entries().enumerate() {
+        if scores.has_content[passage] {
+            let together = proximity.of(index, passage, neighbours[passage]);
             let newness = 1.0 + NEW * (at as f64 + 1.0) / index.len() as f64;
-            let own = scores.score[slot] + CONTEXT * context[slot] + together.weight;
-            let covered = covered[slot].max(together.sentence) / asked;
-            scores.score[slot] = own * newness * covered.powi(2);
-            scores.goes_on[slot] = together.goes_on;
+            let own = scores.score[passage] + CONTEXT * context[passage] + together.weight;
+            let covered = covered[passage].max(together.sentence) / asked;
+            scores.score[passage] = own * newness * covered.powi(2);
+            scores.goes_on[passage] = together.goes_on;
         }
     }
     scores
@@ -125,18 +125,18 @@ struct TermScore {
     form: f64,
 }
 
-/// The passages that have the word; what they have of it is in `held`, by slot.
-fn holders(index: &Index, feature: &Feature, held: &mut [TermScore]) -> Vec<Slot> {
+/// The passages that have the word; what they have of it is in `held`, by their ids.
+fn holders(index: &Index, feature: &Feature, held: &mut [TermScore]) -> Vec<PassageId> {
     let mean = index.mean_words().max(1.0);
     let mut holders = Vec::new();
     for &(id, form) in &feature.forms {
-        for &(slot, count) in index.vocabulary().postings(id) {
+        for &(passage, count) in index.vocabulary().postings(id) {
             let count = f64::from(count);
-            let length = index.entry(slot).sequence.len() as f64 / mean;
+            let length = index.entry(passage).sequence.len() as f64 / mean;
             let share = form * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length));
-            let held = &mut held[slot];
+            let held = &mut held[passage];
             if held.share == 0.0 {
-                holders.push(slot);
+                holders.push(passage);
             }
             held.share = held.share.max(share);
             held.form = held.form.max(form);
@@ -156,32 +156,32 @@ fn weight(passages: usize, holders: usize, feature: &Feature) -> f64 {
 /// Tells those that have not the word what the best of their neighbours and group has of it.
 fn spread(
     index: &Index,
-    neighbours: &[[Option<Slot>; 2]],
-    holders: &[Slot],
+    neighbours: &[[Option<PassageId>; 2]],
+    holders: &[PassageId],
     held: &[TermScore],
     near: &mut [f64],
-    mut tell: impl FnMut(Slot, f64),
+    mut tell: impl FnMut(PassageId, f64),
 ) {
     let mut told = Vec::new();
-    let mut groups: BTreeMap<u64, (Slot, f64)> = BTreeMap::new();
-    let mut offer = |slot: Slot, share: f64| {
-        if held[slot].share == 0.0 {
-            if near[slot] == 0.0 {
-                told.push(slot);
+    let mut groups: BTreeMap<u64, (PassageId, f64)> = BTreeMap::new();
+    let mut offer = |passage: PassageId, share: f64| {
+        if held[passage].share == 0.0 {
+            if near[passage] == 0.0 {
+                told.push(passage);
             }
-            near[slot] = near[slot].max(share);
+            near[passage] = near[passage].max(share);
         }
     };
-    for &slot in holders {
-        neighbours[slot].into_iter().flatten().for_each(|side| offer(side, held[slot].share));
-        let group = groups.entry(index.entry(slot).passage.group).or_insert((slot, 0.0));
-        group.1 = group.1.max(held[slot].share);
+    for &passage in holders {
+        neighbours[passage].into_iter().flatten().for_each(|side| offer(side, held[passage].share));
+        let group = groups.entry(index.entry(passage).passage.group).or_insert((passage, 0.0));
+        group.1 = group.1.max(held[passage].share);
     }
-    for &(slot, share) in groups.values() {
-        index.group(slot).for_each(|member| offer(member, share));
+    for &(passage, share) in groups.values() {
+        index.group(passage).for_each(|member| offer(member, share));
     }
-    for slot in told {
-        tell(slot, near[slot]);
-        near[slot] = 0.0;
+    for passage in told {
+        tell(passage, near[passage]);
+        near[passage] = 0.0;
     }
 }

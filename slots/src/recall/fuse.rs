@@ -7,7 +7,7 @@ use super::Why;
 use super::bm25::Scores;
 use super::index::Index;
 use super::proximity::Sides;
-use super::vocabulary::Slot;
+use super::vocabulary::PassageId;
 
 /// Reciprocal rank fusion as in Cormack, Clarke & Büttcher, "Reciprocal Rank Fusion outperforms
 /// Condorcet and individual Rank Learning Methods", 2009.
@@ -22,7 +22,7 @@ const GROUP: f64 = 8.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Hit {
-    pub slot: Slot,
+    pub passage: PassageId,
     pub why: Why,
     pub score: f64,
 }
@@ -38,11 +38,12 @@ pub struct Room {
 
 /// Fuses rankings, each best first. A passage of several is there for the reason of the first of
 /// them. Equal scores are ordered by that ranking too.
-pub(super) fn fuse(rankings: &[(Why, Vec<Slot>)], index: &Index) -> Vec<Hit> {
+pub(super) fn fuse(rankings: &[(Why, Vec<PassageId>)], index: &Index) -> Vec<Hit> {
     let mut hits: Vec<Option<(usize, Hit)>> = vec![None; index.bound()];
     for (why, ranking) in rankings {
-        for (rank, &slot) in ranking.iter().enumerate() {
-            let (_, hit) = hits[slot].get_or_insert((rank, Hit { slot, why: *why, score: 0.0 }));
+        for (rank, &passage) in ranking.iter().enumerate() {
+            let (_, hit) =
+                hits[passage].get_or_insert((rank, Hit { passage, why: *why, score: 0.0 }));
             hit.score += 1.0 / (K + 1.0 + rank as f64);
         }
     }
@@ -65,20 +66,24 @@ pub(super) fn fit(
     room: Room,
 ) -> Vec<Hit> {
     let mut queue: Vec<(f64, Hit, bool)> = Vec::new();
-    let mut by_slot = vec![None; index.bound()];
-    hits.iter().for_each(|hit| by_slot[hit.slot] = Some(*hit));
+    let mut by_passage = vec![None; index.bound()];
+    hits.iter().for_each(|hit| by_passage[hit.passage] = Some(*hit));
     let mut groups = BTreeSet::new();
     let mut tokens = 0;
     for (rank, hit) in hits.iter().enumerate() {
         let rank = rank as f64;
-        let takes = asked_for[hit.slot];
+        let takes = asked_for[hit.passage];
         queue.push((rank, *hit, takes));
         // The hits behind this one cannot have room for more than themselves.
         if tokens <= room.free + room.taken {
-            tokens += index.entry(hit.slot).tokens();
-            let with_group = groups.insert(index.entry(hit.slot).passage.group);
-            around(index, hit.slot, scores, with_group, |slot, behind, belongs| {
-                let own = by_slot[slot].unwrap_or(Hit { slot, why: Why::Group, score: hit.score });
+            tokens += index.entry(hit.passage).tokens();
+            let with_group = groups.insert(index.entry(hit.passage).passage.group);
+            around(index, hit.passage, scores, with_group, |passage, behind, belongs| {
+                let own = by_passage[passage].unwrap_or(Hit {
+                    passage,
+                    why: Why::Group,
+                    score: hit.score,
+                });
                 queue.push((rank + behind, own, takes && belongs));
             });
         }
@@ -88,10 +93,10 @@ pub(super) fn fit(
     let Room { mut free, mut taken } = room;
     let mut chosen = Vec::new();
     for (_, hit, takes) in queue {
-        let tokens = index.entry(hit.slot).tokens();
+        let tokens = index.entry(hit.passage).tokens();
         let fits = tokens <= if takes { free + taken } else { free };
-        if is_left[hit.slot] && fits {
-            is_left[hit.slot] = false;
+        if is_left[hit.passage] && fits {
+            is_left[hit.passage] = false;
             taken -= tokens.saturating_sub(free);
             free = free.saturating_sub(tokens);
             chosen.push(hit);
@@ -104,19 +109,19 @@ pub(super) fn fit(
 /// does not.
 fn around(
     index: &Index,
-    slot: Slot,
+    passage: PassageId,
     scores: &Scores,
     with_group: bool,
-    mut bring: impl FnMut(Slot, f64, bool),
+    mut bring: impl FnMut(PassageId, f64, bool),
 ) {
-    index.neighbours(slot).into_iter().flatten().for_each(|near| bring(near, NEIGHBOUR, false));
-    continued(index, slot, scores).into_iter().for_each(|near| bring(near, CONTINUED, true));
+    index.neighbours(passage).into_iter().flatten().for_each(|near| bring(near, NEIGHBOUR, false));
+    continued(index, passage, scores).into_iter().for_each(|near| bring(near, CONTINUED, true));
     if !with_group {
         return;
     }
-    let members: Vec<Slot> = index.group(slot).collect();
-    let own = members.iter().position(|&member| member == slot).unwrap_or(0);
-    let mut others: Vec<(usize, Slot)> =
+    let members: Vec<PassageId> = index.group(passage).collect();
+    let own = members.iter().position(|&member| member == passage).unwrap_or(0);
+    let mut others: Vec<(usize, PassageId)> =
         members.iter().enumerate().map(|(at, &member)| (at.abs_diff(own), member)).collect();
     others.sort_by_key(|(far, _)| *far);
     for (at, (_, member)) in others.into_iter().enumerate() {
@@ -128,8 +133,8 @@ fn around(
 }
 
 /// The passages over which goes on what this one says of the query.
-pub(super) fn continued(index: &Index, slot: Slot, scores: &Scores) -> Vec<Slot> {
-    let Sides { before, after } = scores.goes_on[slot];
+pub(super) fn continued(index: &Index, passage: PassageId, scores: &Scores) -> Vec<PassageId> {
+    let Sides { before, after } = scores.goes_on[passage];
     let sides = [(1, after), (0, before)].into_iter().filter(|&(_, goes_on)| goes_on);
-    sides.flat_map(|(side, _)| index.continued(slot, side)).collect()
+    sides.flat_map(|(side, _)| index.continued(passage, side)).collect()
 }

@@ -9,7 +9,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::Range;
 
 use super::stopwords::is_stop_word;
-use super::vocabulary::{Slot, TermId, Vocabulary};
+use super::vocabulary::{PassageId, TermId, Vocabulary};
 use super::words::{End, Kind, Word, cut_word, words};
 
 /// The text of one block.
@@ -33,10 +33,10 @@ pub struct Passage {
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     entries: Vec<Option<Entry>>,
-    free: Vec<Slot>,
-    by_block: BTreeMap<usize, Slot>,
-    by_place: BTreeMap<Place, Slot>,
-    groups: BTreeMap<u64, BTreeMap<Place, Slot>>,
+    free: Vec<PassageId>,
+    by_block: BTreeMap<usize, PassageId>,
+    by_place: BTreeMap<Place, PassageId>,
+    groups: BTreeMap<u64, BTreeMap<Place, PassageId>>,
     keys: BTreeMap<String, Key>,
     vocabulary: Vocabulary,
     words: usize,
@@ -73,7 +73,7 @@ pub(super) struct Sentence {
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub words: Vec<Word>,
-    pub slots: BTreeSet<Slot>,
+    pub passages: BTreeSet<PassageId>,
 }
 
 impl Entry {
@@ -116,37 +116,37 @@ impl Index {
     /// Replaces a passage of the same block.
     pub fn add(&mut self, passage: Passage) {
         self.remove(passage.block);
-        let slot = self.free.pop().unwrap_or(self.entries.len());
-        if slot == self.entries.len() {
+        let passage_id = self.free.pop().unwrap_or(self.entries.len());
+        if passage_id == self.entries.len() {
             self.entries.push(None);
         }
         let place = (passage.range.start, passage.block);
         let near = self.around(place);
-        self.by_block.insert(passage.block, slot);
-        self.by_place.insert(place, slot);
+        self.by_block.insert(passage.block, passage_id);
+        self.by_place.insert(place, passage_id);
         if passage.group != 0 {
-            self.groups.entry(passage.group).or_default().insert(place, slot);
+            self.groups.entry(passage.group).or_default().insert(place, passage_id);
         }
         if let Some(key) = passage.key.as_ref().filter(|key| !is_number_of_message(key)) {
-            let new = || Key { words: words(key), slots: BTreeSet::new() };
-            self.keys.entry(key.clone()).or_insert_with(new).slots.insert(slot);
+            let new = || Key { words: words(key), passages: BTreeSet::new() };
+            self.keys.entry(key.clone()).or_insert_with(new).passages.insert(passage_id);
         }
-        self.entries[slot] = Some(Entry {
+        self.entries[passage_id] = Some(Entry {
             passage,
             sequence: Vec::new(),
             sentences: Vec::new(),
             terms: Vec::new(),
             cut_words: Default::default(),
         });
-        self.learn_words(slot);
+        self.learn_words(passage_id);
         self.read_cut_words(near);
     }
 
     /// Nothing happens for a block without a passage.
     pub fn remove(&mut self, block: usize) {
-        let Some(slot) = self.by_block.remove(&block) else { return };
-        self.forget_words(slot);
-        let entry = self.entries[slot].take().expect("`by_block` names what is there");
+        let Some(passage_id) = self.by_block.remove(&block) else { return };
+        self.forget_words(passage_id);
+        let entry = self.entries[passage_id].take().expect("`by_block` names what is there");
         let (place, group) = (entry.place(), entry.passage.group);
         self.by_place.remove(&place);
         if let Some(members) = self.groups.get_mut(&group) {
@@ -157,12 +157,12 @@ impl Index {
         }
         let key = entry.passage.key.unwrap_or_default();
         if let Some(holders) = self.keys.get_mut(&key) {
-            holders.slots.remove(&slot);
-            if holders.slots.is_empty() {
+            holders.passages.remove(&passage_id);
+            if holders.passages.is_empty() {
                 self.keys.remove(&key);
             }
         }
-        self.free.push(slot);
+        self.free.push(passage_id);
         self.read_cut_words(self.around(place));
     }
 
@@ -170,24 +170,24 @@ impl Index {
         &self.vocabulary
     }
 
-    pub(super) fn entry(&self, slot: Slot) -> &Entry {
-        self.entries[slot].as_ref().expect("a slot in use")
+    pub(super) fn entry(&self, passage_id: PassageId) -> &Entry {
+        self.entries[passage_id].as_ref().expect("a passage has this id")
     }
 
-    /// More than any slot in use.
+    /// More than the id of any passage.
     pub(super) fn bound(&self) -> usize {
         self.entries.len()
     }
 
     /// All passages, by place.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (Slot, &Entry)> {
-        self.by_place.values().map(|&slot| (slot, self.entry(slot)))
+    pub(super) fn entries(&self) -> impl Iterator<Item = (PassageId, &Entry)> {
+        self.by_place.values().map(|&passage_id| (passage_id, self.entry(passage_id)))
     }
 
     /// The passages that end where this one begins, and begin where it ends.
-    pub(super) fn neighbours(&self, slot: Slot) -> [Option<Slot>; 2] {
-        let range = &self.entry(slot).passage.range;
-        let [before, after] = self.around(self.entry(slot).place());
+    pub(super) fn neighbours(&self, passage_id: PassageId) -> [Option<PassageId>; 2] {
+        let range = &self.entry(passage_id).passage.range;
+        let [before, after] = self.around(self.entry(passage_id).place());
         [
             before.filter(|&near| self.entry(near).passage.range.end == range.start),
             after.filter(|&near| self.entry(near).passage.range.start == range.end),
@@ -196,9 +196,9 @@ impl Index {
 
     /// The passages over which a sentence goes on that this one's border cuts, nearest first, as far as its
     /// end: before it for side 0, behind it for side 1.
-    pub(super) fn continued(&self, slot: Slot, side: usize) -> Vec<Slot> {
+    pub(super) fn continued(&self, passage_id: PassageId, side: usize) -> Vec<PassageId> {
         let mut parts = Vec::new();
-        let mut at = slot;
+        let mut at = passage_id;
         while let Some(near) = self.neighbours(at)[side].filter(|_| parts.len() < MAX_CONTINUED) {
             parts.push(near);
             let sentences = &self.entry(near).sentences;
@@ -214,8 +214,8 @@ impl Index {
         parts
     }
 
-    /// [`Self::neighbours`] of all passages, by slot.
-    pub(super) fn all_neighbours(&self) -> Vec<[Option<Slot>; 2]> {
+    /// [`Self::neighbours`] of all passages, by their ids.
+    pub(super) fn all_neighbours(&self) -> Vec<[Option<PassageId>; 2]> {
         let mut all = vec![[None; 2]; self.bound()];
         let pairs = self.by_place.values().zip(self.by_place.values().skip(1));
         for (&one, &other) in pairs {
@@ -228,8 +228,8 @@ impl Index {
     }
 
     /// The passages of its group, itself among them, by place; none without a group.
-    pub(super) fn group(&self, slot: Slot) -> impl Iterator<Item = Slot> {
-        let members = self.groups.get(&self.entry(slot).passage.group);
+    pub(super) fn group(&self, passage_id: PassageId) -> impl Iterator<Item = PassageId> {
+        let members = self.groups.get(&self.entry(passage_id).passage.group);
         members.into_iter().flat_map(|members| members.values().copied())
     }
 
@@ -237,7 +237,7 @@ impl Index {
         self.keys.values()
     }
 
-    pub(super) fn slot(&self, block: usize) -> Option<Slot> {
+    pub(super) fn passage_id(&self, block: usize) -> Option<PassageId> {
         self.by_block.get(&block).copied()
     }
 
@@ -246,40 +246,42 @@ impl Index {
     }
 
     /// The passages before and after a place, near or far.
-    fn around(&self, place: Place) -> [Option<Slot>; 2] {
+    fn around(&self, place: Place) -> [Option<PassageId>; 2] {
         let before = self.by_place.range(..place).next_back();
         let after = self.by_place.range((Excluded(place), Unbounded)).next();
-        [before.map(|(_, &slot)| slot), after.map(|(_, &slot)| slot)]
+        [before.map(|(_, &passage_id)| passage_id), after.map(|(_, &passage_id)| passage_id)]
     }
 
-    fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
-        self.entries[slot].as_mut().expect("a slot in use")
+    fn entry_mut(&mut self, passage_id: PassageId) -> &mut Entry {
+        self.entries[passage_id].as_mut().expect("a passage has this id")
     }
 
     /// Reads passages again whose cut words have changed, because something came or went between
     /// them.
-    fn read_cut_words(&mut self, [before, after]: [Option<Slot>; 2]) {
-        for slot in [before, after].into_iter().flatten() {
-            let [start, end] = self.cut_words(slot);
-            if start != self.entry(slot).cut_words[0] || end != self.entry(slot).cut_words[1] {
-                self.forget_words(slot);
-                self.learn_words(slot);
+    fn read_cut_words(&mut self, [before, after]: [Option<PassageId>; 2]) {
+        for passage_id in [before, after].into_iter().flatten() {
+            let [start, end] = self.cut_words(passage_id);
+            if start != self.entry(passage_id).cut_words[0]
+                || end != self.entry(passage_id).cut_words[1]
+            {
+                self.forget_words(passage_id);
+                self.learn_words(passage_id);
             }
         }
     }
 
     /// What its neighbours add to its first and to its last word.
-    fn cut_words(&self, slot: Slot) -> [String; 2] {
-        let text = |slot: Slot| &*self.entry(slot).passage.text;
-        let [before, after] = self.neighbours(slot);
-        let start = before.and_then(|near| cut_word(text(near), text(slot)));
-        let end = after.and_then(|near| cut_word(text(slot), text(near)));
+    fn cut_words(&self, passage_id: PassageId) -> [String; 2] {
+        let text = |passage_id: PassageId| &*self.entry(passage_id).passage.text;
+        let [before, after] = self.neighbours(passage_id);
+        let start = before.and_then(|near| cut_word(text(near), text(passage_id)));
+        let end = after.and_then(|near| cut_word(text(passage_id), text(near)));
         [start.map_or("", |(left, _)| left).into(), end.map_or("", |(_, right)| right).into()]
     }
 
-    fn learn_words(&mut self, slot: Slot) {
-        let [start, end] = self.cut_words(slot);
-        let passage = &self.entry(slot).passage;
+    fn learn_words(&mut self, passage_id: PassageId) {
+        let [start, end] = self.cut_words(passage_id);
+        let passage = &self.entry(passage_id).passage;
         let text = words(&format!("{start}{}{end}", passage.text));
         let key = passage.key.as_ref().and_then(|key| self.keys.get(key));
         let vocabulary = &mut self.vocabulary;
@@ -287,7 +289,7 @@ impl Index {
         let mut sentences = Vec::new();
         let mut terms = Vec::with_capacity(text.len());
         for word in &text {
-            let id = vocabulary.add(&word.text, slot);
+            let id = vocabulary.add(&word.text, passage_id);
             terms.push(id);
             if word.kind == Kind::Plain {
                 sequence.push(id);
@@ -301,21 +303,21 @@ impl Index {
             sentences.push(Sentence { words: begun(&sentences)..sequence.len(), end: None });
         }
         let key = key.into_iter().flat_map(|key| &key.words);
-        terms.extend(key.map(|word| vocabulary.add(&word.text, slot)));
+        terms.extend(key.map(|word| vocabulary.add(&word.text, passage_id)));
         terms.sort_unstable();
         terms.dedup();
         self.words += sequence.len();
-        let entry = self.entry_mut(slot);
+        let entry = self.entry_mut(passage_id);
         (entry.sequence, entry.sentences) = (sequence, sentences);
         (entry.terms, entry.cut_words) = (terms, [start, end]);
     }
 
-    fn forget_words(&mut self, slot: Slot) {
-        let entry = self.entry_mut(slot);
+    fn forget_words(&mut self, passage_id: PassageId) {
+        let entry = self.entry_mut(passage_id);
         let terms = std::mem::take(&mut entry.terms);
         let words = std::mem::take(&mut entry.sequence).len();
         self.words -= words;
-        terms.into_iter().for_each(|id| self.vocabulary.remove(id, slot));
+        terms.into_iter().for_each(|id| self.vocabulary.remove(id, passage_id));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Query;
 use super::index::Index;
 use super::rankings::ranked;
-use super::vocabulary::Slot;
+use super::vocabulary::PassageId;
 
 /// Standard deviations above the mean from which on a passage is near in meaning: less than a third of those
 /// of a long conversation.
@@ -17,7 +17,7 @@ const FOREMOST: f64 = 2.5;
 /// How near passages are to the query in meaning. The cosines of one model are close together, those of
 /// another far apart, so a passage is compared with the others.
 pub(super) struct Alike {
-    cosines: Vec<(Slot, f64)>,
+    cosines: Vec<(PassageId, f64)>,
     mean: f64,
     deviation: f64,
 }
@@ -26,9 +26,9 @@ impl Alike {
     pub fn of(index: &Index, query: &Query<'_>) -> Self {
         let meaning = query.meaning.filter(|_| query.by.meaning);
         let cosines = meaning.map(|(vectors, vector)| vectors.cosines(vector)).unwrap_or_default();
-        let cosines: Vec<(Slot, f64)> = cosines
+        let cosines: Vec<(PassageId, f64)> = cosines
             .into_iter()
-            .filter_map(|(block, cosine)| Some((index.slot(block)?, cosine)))
+            .filter_map(|(block, cosine)| Some((index.passage_id(block)?, cosine)))
             .collect();
         let count = cosines.len().max(1) as f64;
         let mean = cosines.iter().map(|(_, cosine)| cosine).sum::<f64>() / count;
@@ -37,17 +37,18 @@ impl Alike {
     }
 
     /// Absent passages that are nearer than most.
-    pub fn near(&self, index: &Index, is_absent: &[bool]) -> Vec<Slot> {
+    pub fn near(&self, index: &Index, is_absent: &[bool]) -> Vec<PassageId> {
         let near = self.mean + NEAR * self.deviation;
         let absent =
-            self.cosines.iter().filter(|&&(slot, cosine)| is_absent[slot] && cosine >= near);
-        ranked(index, absent.map(|&(slot, cosine)| (slot, cosine, 0.0)))
+            self.cosines.iter().filter(|&&(passage, cosine)| is_absent[passage] && cosine >= near);
+        ranked(index, absent.map(|&(passage, cosine)| (passage, cosine, 0.0)))
     }
 
     /// The nearest passage, if it is far nearer than most.
-    pub fn foremost(&self) -> Option<Slot> {
+    pub fn foremost(&self) -> Option<PassageId> {
         let best = self.cosines.iter().max_by(|one, other| one.1.total_cmp(&other.1));
         let least = self.mean + FOREMOST * self.deviation;
-        best.filter(|(_, cosine)| self.deviation > 0.0 && *cosine >= least).map(|(slot, _)| *slot)
+        best.filter(|(_, cosine)| self.deviation > 0.0 && *cosine >= least)
+            .map(|(passage, _)| *passage)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::index::Index;
 use super::query::Words;
-use super::vocabulary::{Slot, TermId, is_common};
+use super::vocabulary::{PassageId, TermId, is_common};
 use super::words::{Kind, Word, words};
 
 /// An identifier that more passages have than this part of them, or than [`MIN_FEW`], names none of
@@ -16,12 +16,12 @@ const MIN_FEW: usize = 4;
 /// A longer quote is text to be worked on, not a reference.
 const MAX_QUOTE_CHARS: usize = 200;
 
-/// How many names of each passage the query says, by slot; none that it does not name.
-pub(super) fn mentions(index: &Index, text: &str, query: &Words) -> BTreeMap<Slot, usize> {
+/// How many names of each passage the query says, by id; none that it does not name.
+pub(super) fn mentions(index: &Index, text: &str, query: &Words) -> BTreeMap<PassageId, usize> {
     let mut found = BTreeMap::new();
-    let mut name = |slot: Slot| *found.entry(slot).or_default() += 1;
+    let mut name = |passage: PassageId| *found.entry(passage).or_default() += 1;
     for key in index.keys().filter(|key| is_said(&key.words, query)) {
-        key.slots.iter().copied().for_each(&mut name);
+        key.passages.iter().copied().for_each(&mut name);
     }
     identifiers(index, query).for_each(&mut name);
     for quote in quotes(text) {
@@ -44,7 +44,7 @@ fn is_said(key: &[Word], query: &Words) -> bool {
 
 /// The passages with a file that the query names, or with an identifier of it that few passages
 /// have.
-fn identifiers<'a>(index: &'a Index, query: &'a Words) -> impl Iterator<Item = Slot> + 'a {
+fn identifiers<'a>(index: &'a Index, query: &'a Words) -> impl Iterator<Item = PassageId> + 'a {
     let mut named: Vec<(TermId, bool)> = query
         .all
         .iter()
@@ -58,7 +58,7 @@ fn identifiers<'a>(index: &'a Index, query: &'a Words) -> impl Iterator<Item = S
         let few = (index.len() / FEW).max(MIN_FEW);
         let names =
             if is_file { !is_common(index.len(), holders.len()) } else { holders.len() <= few };
-        holders.iter().filter(move |_| names).map(|&(slot, _)| slot)
+        holders.iter().filter(move |_| names).map(|&(passage, _)| passage)
     })
 }
 
@@ -117,29 +117,29 @@ fn is_apostrophe(c: char) -> bool {
 }
 
 /// The passages that have the words of a quote in a row; none if all its words are common.
-fn quoted(index: &Index, quote: &str) -> Vec<Slot> {
+fn quoted(index: &Index, quote: &str) -> Vec<PassageId> {
     let plain = words(quote).into_iter().filter(|word| word.kind == Kind::Plain);
     let ids: Option<Vec<TermId>> = plain.map(|word| index.vocabulary().id(&word.text)).collect();
     let ids = ids.unwrap_or_default();
     let rarest =
         ids.iter().map(|&id| index.vocabulary().postings(id)).min_by_key(|holders| holders.len());
     let rarest = rarest.filter(|holders| !is_common(index.len(), holders.len()));
-    let holders = rarest.unwrap_or_default().iter().map(|&(slot, _)| slot);
-    holders.filter(|&slot| has_in_a_row(index, slot, &ids)).collect()
+    let holders = rarest.unwrap_or_default().iter().map(|&(passage, _)| passage);
+    holders.filter(|&passage| has_in_a_row(index, passage, &ids)).collect()
 }
 
 /// Whether the words stand in a row, in the passage or across one of its borders.
-fn has_in_a_row(index: &Index, slot: Slot, ids: &[TermId]) -> bool {
+fn has_in_a_row(index: &Index, passage: PassageId, ids: &[TermId]) -> bool {
     let most = ids.len() - 1;
     let mut row: Vec<TermId> = Vec::new();
-    let [before, after] = index.neighbours(slot);
+    let [before, after] = index.neighbours(passage);
     if let Some(near) = before {
         let before = index.entry(near);
         let end =
             before.sequence.len() - usize::from(before.cuts_word() && !before.sequence.is_empty());
         row.extend(&before.sequence[end.saturating_sub(most)..end]);
     }
-    let entry = index.entry(slot);
+    let entry = index.entry(passage);
     row.extend(&entry.sequence);
     if let Some(near) = after {
         let after = &index.entry(near).sequence;

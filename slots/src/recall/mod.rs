@@ -39,7 +39,7 @@ pub use words::sentences;
 
 use bm25::Scores;
 use meaning::Alike;
-use vocabulary::Slot;
+use vocabulary::PassageId;
 
 /// This much of the beginning and of the end of a long text is searched for on its own, too.
 const REQUEST_CHARS: usize = 300;
@@ -134,8 +134,8 @@ pub fn choose_within(
     room: Room,
 ) -> Selection {
     let mut is_absent = vec![false; index.bound()];
-    for (slot, entry) in index.entries() {
-        is_absent[slot] = residence(entry.passage.block) == Residence::Absent;
+    for (passage, entry) in index.entries() {
+        is_absent[passage] = residence(entry.passage.block) == Residence::Absent;
     }
     let score = |text: &str| {
         if query.by.words {
@@ -165,24 +165,29 @@ pub fn choose_within(
         let more = rankings::asked_for(index, &BTreeMap::new(), &scores);
         asked_for.iter_mut().zip(more).for_each(|(one, other)| *one |= other);
     }
-    continuing.into_iter().chain(alike.foremost()).for_each(|slot| asked_for[slot] = true);
+    continuing.into_iter().chain(alike.foremost()).for_each(|passage| asked_for[passage] = true);
     let mut hits = fuse::fuse(&ranked, index);
-    let foremost = alike.foremost().and_then(|slot| hits.iter().position(|hit| hit.slot == slot));
+    let foremost =
+        alike.foremost().and_then(|passage| hits.iter().position(|hit| hit.passage == passage));
     if let Some(at) = foremost {
         hits[..=at].rotate_right(1);
     }
-    let block = |slot: Slot| index.entry(slot).passage.block;
-    let may_leave =
-        |slot: &Slot| !asked_for[*slot] && residence(block(*slot)) == Residence::MayLeave;
-    let taken: usize =
-        rankings::slots(index).filter(may_leave).map(|slot| index.entry(slot).tokens()).sum();
+    let block = |passage: PassageId| index.entry(passage).passage.block;
+    let may_leave = |passage: &PassageId| {
+        !asked_for[*passage] && residence(block(*passage)) == Residence::MayLeave
+    };
+    let taken: usize = rankings::passages(index)
+        .filter(may_leave)
+        .map(|passage| index.entry(passage).tokens())
+        .sum();
     let room = Room { taken: room.taken + taken, ..room };
     let chosen = fuse::fit(&hits, index, &scores, &asked_for, &is_absent, room).into_iter();
-    let back = chosen.map(|hit| Choice { block: block(hit.slot), why: hit.why, score: hit.score });
-    let stays = |slot: &Slot| asked_for[*slot] && !is_absent[*slot];
+    let back =
+        chosen.map(|hit| Choice { block: block(hit.passage), why: hit.why, score: hit.score });
+    let stays = |passage: &PassageId| asked_for[*passage] && !is_absent[*passage];
     Selection {
         back: back.collect(),
-        stay: rankings::slots(index).filter(stays).map(block).collect(),
+        stay: rankings::passages(index).filter(stays).map(block).collect(),
     }
 }
 

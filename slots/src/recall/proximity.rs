@@ -10,7 +10,7 @@
 use super::index::Index;
 use super::query::{MAX_FEATURES, SAME, Words};
 use super::stopwords::is_stop_word;
-use super::vocabulary::{Slot, TermId, is_common};
+use super::vocabulary::{PassageId, TermId, is_common};
 use super::words::End;
 
 /// The score of a pair of words in order, as a part of the weights of both.
@@ -77,8 +77,13 @@ impl<'a> Proximity<'a> {
     }
 
     /// Where a passage's words of the query stand together.
-    pub fn of(&self, index: &Index, slot: Slot, neighbours: [Option<Slot>; 2]) -> Together {
-        let entry = index.entry(slot);
+    pub fn of(
+        &self,
+        index: &Index,
+        passage: PassageId,
+        neighbours: [Option<PassageId>; 2],
+    ) -> Together {
+        let entry = index.entry(passage);
         let mut together = Together::default();
         let mut answer = 0.0_f64;
         for (at, sentence) in entry.sentences.iter().enumerate() {
@@ -103,7 +108,7 @@ impl<'a> Proximity<'a> {
                 together.goes_on = Sides { before: before.is_some(), after };
             }
         }
-        together.weight = PAIR * self.pairs(index, slot, neighbours) + ANSWER * answer;
+        together.weight = PAIR * self.pairs(index, passage, neighbours) + ANSWER * answer;
         together
     }
 
@@ -133,8 +138,13 @@ impl<'a> Proximity<'a> {
 
     /// The weights of the pairs of the query that the passage has, also across its borders; each
     /// once.
-    fn pairs(&self, index: &Index, slot: Slot, [before, after]: [Option<Slot>; 2]) -> f64 {
-        let entry = index.entry(slot);
+    fn pairs(
+        &self,
+        index: &Index,
+        passage: PassageId,
+        [before, after]: [Option<PassageId>; 2],
+    ) -> f64 {
+        let entry = index.entry(passage);
         let before = before.filter(|&near| !index.entry(near).cuts_word());
         let before = before.and_then(|near| index.entry(near).sequence.last());
         let after = after.filter(|_| !entry.cuts_word());
@@ -163,14 +173,14 @@ impl<'a> Proximity<'a> {
 }
 
 /// The words of the sentence that a passage leaves to the next.
-fn cut_end(index: &Index, slot: Slot) -> Option<&[TermId]> {
-    let entry = index.entry(slot);
+fn cut_end(index: &Index, passage: PassageId) -> Option<&[TermId]> {
+    let entry = index.entry(passage);
     let last = entry.sentences.last().filter(|sentence| sentence.end.is_none())?;
     Some(&entry.sequence[last.words.clone()])
 }
 
 /// The words of the sentence with which a passage begins.
-fn cut_start(index: &Index, slot: Slot) -> Option<&[TermId]> {
-    let entry = index.entry(slot);
+fn cut_start(index: &Index, passage: PassageId) -> Option<&[TermId]> {
+    let entry = index.entry(passage);
     Some(&entry.sequence[entry.sentences.first()?.words.clone()])
 }

@@ -11,8 +11,8 @@ pub fn shared_words(index: &Index, text: &str) -> BTreeMap<usize, BTreeSet<usize
     let features = Words::of(text, index).features;
     for (number, feature) in features.iter().enumerate().filter(|(_, feature)| !feature.is_stop) {
         for (id, _) in feature.forms.iter().filter(|(_, form)| *form >= SAME) {
-            for &(slot, _) in index.vocabulary().postings(*id) {
-                shared.entry(index.entry(slot).passage.block).or_default().insert(number);
+            for &(passage, _) in index.vocabulary().postings(*id) {
+                shared.entry(index.entry(passage).passage.block).or_default().insert(number);
             }
         }
     }

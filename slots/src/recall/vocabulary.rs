@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Included, Unbounded};
 
 pub(super) type TermId = u32;
-/// Where the index holds a passage.
-pub(super) type Slot = usize;
+/// The place of a passage among the entries of the index. A passage that is added later may have the id of a removed
+/// one.
+pub(super) type PassageId = usize;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vocabulary {
@@ -25,7 +26,7 @@ pub(super) struct Vocabulary {
 struct Term {
     text: Box<str>,
     /// Passages and how often each has the word, in any order.
-    postings: Vec<(Slot, u32)>,
+    postings: Vec<(PassageId, u32)>,
 }
 
 impl Vocabulary {
@@ -37,7 +38,7 @@ impl Vocabulary {
         &self.terms[id as usize].text
     }
 
-    pub fn postings(&self, id: TermId) -> &[(Slot, u32)] {
+    pub fn postings(&self, id: TermId) -> &[(PassageId, u32)] {
         &self.terms[id as usize].postings
     }
 
@@ -65,20 +66,20 @@ impl Vocabulary {
     }
 
     /// A passage has a word once more.
-    pub fn add(&mut self, word: &str, slot: Slot) -> TermId {
+    pub fn add(&mut self, word: &str, passage: PassageId) -> TermId {
         let id = self.id(word).unwrap_or_else(|| self.learn(word));
         let postings = &mut self.terms[id as usize].postings;
         match postings.last_mut() {
-            Some((last, count)) if *last == slot => *count += 1,
-            _ => postings.push((slot, 1)),
+            Some((last, count)) if *last == passage => *count += 1,
+            _ => postings.push((passage, 1)),
         }
         id
     }
 
     /// A passage has a word no more.
-    pub fn remove(&mut self, id: TermId, slot: Slot) {
+    pub fn remove(&mut self, id: TermId, passage: PassageId) {
         let term = &mut self.terms[id as usize];
-        let at = term.postings.iter().position(|&(other, _)| other == slot);
+        let at = term.postings.iter().position(|&(other, _)| other == passage);
         term.postings.swap_remove(at.expect("a passage's words have postings"));
         if term.postings.is_empty() {
             self.ids.remove(&term.text);
