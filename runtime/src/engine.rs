@@ -32,7 +32,7 @@ use crate::lifecycle;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
 use crate::status::{BusyStatus, EngineCounters, Residency};
-use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
+use crate::tiers::{KvTiers, Maintainer, MemoryBudget, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{ChangeLog, Core, MtpCore, WarmUp};
 use stop::EngineThread;
@@ -383,7 +383,7 @@ fn open_tiers(
     options: &EngineOptions,
     commands: &mpsc::Sender<Command>,
 ) -> KvTiers {
-    let budget = Budget {
+    let budget = MemoryBudget {
         memory_bytes: options.memory_budget_bytes,
         unsaved_bytes: options.unsaved_budget_bytes,
     };

@@ -26,7 +26,7 @@ use crate::draft::{Draft, Guesser, MAX_ROWS, Source, likeliest};
 use crate::draft_model::DraftModel;
 use crate::options::EngineOptions;
 use crate::status::DraftModelCounters;
-use crate::tiers::{Budget, KvTiers};
+use crate::tiers::{KvTiers, MemoryBudget};
 
 use track::Track;
 
@@ -52,7 +52,7 @@ impl DrafterCore {
         options: &EngineOptions,
         on_room: impl Fn() + Send + 'static,
     ) -> Self {
-        let budget = Budget {
+        let budget = MemoryBudget {
             memory_bytes: options.memory_budget_bytes / PART_OF_MEMORY,
             unsaved_bytes: options.unsaved_budget_bytes / PART_OF_MEMORY,
         };

@@ -158,7 +158,7 @@ mod tests {
 
     use super::super::empty_record::empty_record;
     use super::super::records::Records;
-    use super::super::shared::Budget;
+    use super::super::shared::MemoryBudget;
     use super::*;
     use crate::backend::fake::FakeModel;
 
@@ -231,7 +231,7 @@ mod tests {
         let hooks = Arc::new(OnOpen { shared: OnceLock::new(), act });
         let files = Arc::new(HookedDisk(hooks.clone()));
         let store = Arc::new(Store::open_on(files, dir).unwrap());
-        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let budget = MemoryBudget { memory_bytes: 0, unsaved_bytes: 0 };
         let shared = Shared::new(Arc::new(FakeModel::new()), MODEL, Some(store), budget, None);
         let shared = Arc::new(shared);
         *shared.records() = Records::with_budget(0);
@@ -274,7 +274,7 @@ mod tests {
     fn a_record_that_left_memory_between_two_questions_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(directory.path()).unwrap());
-        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let budget = MemoryBudget { memory_bytes: 0, unsaved_bytes: 0 };
         let shared = Shared::new(Arc::new(FakeModel::new()), MODEL, Some(store), budget, None);
         *shared.records() = Records::with_budget(0); // The latest record stays.
         save(&shared, "before", 1);

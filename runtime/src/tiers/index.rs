@@ -161,7 +161,7 @@ mod tests {
     use hob_slots::store::{Key, Store};
     use hob_slots::{ModelHash, Payload, Token};
 
-    use super::super::shared::Budget;
+    use super::super::shared::MemoryBudget;
     use super::*;
     use crate::backend::fake::FakeModel;
 
@@ -183,7 +183,7 @@ mod tests {
         let id = object.id();
         store.put_object(MODEL, id, &object).unwrap();
         let (name, store) = (store.name(id), Arc::new(store));
-        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let budget = MemoryBudget { memory_bytes: 0, unsaved_bytes: 0 };
         let shared = Shared::new(Arc::new(FakeModel::new()), MODEL, Some(store), budget, None);
 
         assert_eq!(shared.tier_of_recorded(&id), Tier::Disk);

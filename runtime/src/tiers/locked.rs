@@ -55,11 +55,11 @@ mod tests {
     use crate::backend::fake::FakeModel;
     #[cfg(target_os = "linux")]
     use crate::background::{BEHIND_ANSWERS, in_the_background, lower_priority};
-    use crate::tiers::shared::Budget;
+    use crate::tiers::shared::MemoryBudget;
     use hob_slots::ModelHash;
 
     fn shared() -> Shared {
-        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let budget = MemoryBudget { memory_bytes: 0, unsaved_bytes: 0 };
         Shared::new(Arc::new(FakeModel::new()), ModelHash([0; 8]), None, budget, None)
     }
 

@@ -80,7 +80,7 @@ pub use plan::FetchRequest;
 pub use read::{Part, Piece};
 pub use recall::{RecallRequest, Recalled};
 use records::Summary;
-pub use shared::Budget;
+pub use shared::MemoryBudget;
 use shared::Shared;
 pub use usage::UsedObject;
 use writer::Writer;
@@ -103,7 +103,7 @@ impl KvTiers {
         model: Arc<dyn Model>,
         fingerprint: ModelHash,
         store: Option<Arc<Store>>,
-        budget: Budget,
+        budget: MemoryBudget,
         embedder: Option<Embedder>,
         on_room: impl Fn() + Send + 'static,
     ) -> Self {

@@ -26,7 +26,7 @@ use crate::embedder::Embedder;
 
 /// Host memory that the tiers may use.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub struct MemoryBudget {
     /// For KV that is on disk, or that there is no disk for.
     pub memory_bytes: u64,
     /// For KV that waits for the disk; it stays in memory beyond the other budget.
@@ -114,7 +114,7 @@ impl Shared {
         model: Arc<dyn Model>,
         fingerprint: ModelHash,
         store: Option<Arc<Store>>,
-        budget: Budget,
+        budget: MemoryBudget,
         embedder: Option<Embedder>,
     ) -> Self {
         let history = store.as_ref().and_then(|store| store.reader().eviction_history());
@@ -343,7 +343,7 @@ mod tests {
     use crate::backend::fake::FakeModel;
 
     fn shared(store: Option<Arc<Store>>) -> Shared {
-        let budget = Budget { memory_bytes: 100, unsaved_bytes: 0 };
+        let budget = MemoryBudget { memory_bytes: 100, unsaved_bytes: 0 };
         Shared::new(Arc::new(FakeModel::new()), ModelHash([0; 8]), store, budget, None)
     }
 

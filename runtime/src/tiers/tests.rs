@@ -11,7 +11,7 @@ use crate::background;
 const MODEL: ModelHash = ModelHash([0; 8]);
 
 fn tiers(store: Option<Arc<Store>>) -> KvTiers {
-    let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+    let budget = MemoryBudget { memory_bytes: 0, unsaved_bytes: 0 };
     KvTiers::new(Arc::new(FakeModel::new()), MODEL, store, budget, None, || {})
 }
 
@@ -51,7 +51,7 @@ fn the_writer_works_behind_answers_until_the_engine_stops() {
 fn what_was_in_memory_alone_stays_there_until_it_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let store = Some(Arc::new(Store::open(directory.path()).unwrap()));
-    let budget = Budget { memory_bytes: 100, unsaved_bytes: 1_000 };
+    let budget = MemoryBudget { memory_bytes: 100, unsaved_bytes: 1_000 };
     let tiers = KvTiers::new(Arc::new(FakeModel::new()), MODEL, store, budget, None, || {});
     let (busy, is_busy) = mpsc::channel::<()>();
     tiers.maintainer().run(move |_, _| is_busy.recv().unwrap_or(()));

@@ -92,25 +92,25 @@ pub struct Skipped {
 /// `invalid_document` for a file that is none of these, or has no conversation with a text; `body_too_large` for one
 /// that has too much.
 pub fn read(packing: Packing, file: impl Read + Seek) -> Result<Export, ApiError> {
-    read_within(Budget::default(), packing, file)
+    read_within(ReadLimits::default(), packing, file)
 }
 
 fn read_within(
-    mut budget: Budget,
+    mut limits: ReadLimits,
     packing: Packing,
     file: impl Read + Seek,
 ) -> Result<Export, ApiError> {
     let mut export = Export::default();
     match packing {
-        Packing::Json => budget.read(file, |file| export.add_json(file))?,
+        Packing::Json => limits.read(file, |file| export.add_json(file))?,
         Packing::Lines => {
-            let messages = budget.read_whole(file, |file| lines(file))?;
+            let messages = limits.read_whole(file, |file| lines(file))?;
             export.add(
                 jan::thread(&Value::Null, &messages)
                     .ok_or_else(|| unknown("its lines are no messages"))?,
             );
         }
-        Packing::Zip => zipped::read(&mut export, file, &mut budget)?,
+        Packing::Zip => zipped::read(&mut export, file, &mut limits)?,
     }
     export.checked()
 }
@@ -224,19 +224,19 @@ fn behind_mark(file: impl Read) -> impl BufRead {
 type Json<R> = Counted<Take<R>>;
 
 /// What may yet be read.
-struct Budget {
+struct ReadLimits {
     bytes: u64,
-    /// Values of [`Budget::read_whole`], which are in memory already.
+    /// Values of [`ReadLimits::read_whole`], which are in memory already.
     values: usize,
 }
 
-impl Default for Budget {
+impl Default for ReadLimits {
     fn default() -> Self {
         Self { bytes: MAX_BYTES, values: 0 }
     }
 }
 
-impl Budget {
+impl ReadLimits {
     /// Reads a value, or the elements of an array one by one.
     fn read<T, R: Read>(
         &mut self,
@@ -327,8 +327,8 @@ mod tests {
     }
 
     fn imported(packing: Packing, left: usize, file: &str) -> Result<Export, ApiError> {
-        let budget = Budget { values: MAX_VALUES - left, ..Budget::default() };
-        read_within(budget, packing, Cursor::new(file.as_bytes()))
+        let limits = ReadLimits { values: MAX_VALUES - left, ..ReadLimits::default() };
+        read_within(limits, packing, Cursor::new(file.as_bytes()))
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 use serde_json::Value;
 use zip::ZipArchive;
 
-use super::{Budget, Export, jan, lines, refused};
+use super::{Export, ReadLimits, jan, lines, refused};
 use crate::error::ApiError;
 
 /// A folder of Jan.
@@ -20,7 +20,7 @@ struct Folder {
 pub fn read(
     export: &mut Export,
     file: impl Read + Seek,
-    budget: &mut Budget,
+    limits: &mut ReadLimits,
 ) -> Result<(), ApiError> {
     let broken = |error| refused(format!("the ZIP archive cannot be read: {error}"));
     let mut archive = ZipArchive::new(file).map_err(broken)?;
@@ -31,17 +31,17 @@ pub fn read(
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
         if name == "messages.jsonl" {
             let folder = folders.entry(folder.to_owned()).or_default();
-            folder.messages = budget.read_whole(file, |file| lines(file))?;
+            folder.messages = limits.read_whole(file, |file| lines(file))?;
         } else if name == "thread.json" {
             let folder = folders.entry(folder.to_owned()).or_default();
-            folder.thread = budget.read_whole(file, |file| {
+            folder.thread = limits.read_whole(file, |file| {
                 serde_json::from_reader(file).map_err(|error| {
                     refused(format!("its file number {index} is not JSON: {error}"))
                 })
             })?;
         } else if has_ending(name, "json") {
             let mut found = Export::default();
-            match budget.read(file, |file| Ok(found.add_json(file)))? {
+            match limits.read(file, |file| Ok(found.add_json(file)))? {
                 Ok(()) => export.append(found),
                 Err(error) if name.starts_with("conversation") => return Err(error),
                 Err(_) => {} // Beside the conversations, ChatGPT's export has an account and feedback.
