@@ -132,7 +132,7 @@ pub async fn switch(
     let from = Origin {
         model: models.catalogue.current().choice.to_string(),
         name: models.name().to_owned(),
-        kept: switch.kept,
+        kept: switch.saved_kv,
     };
     let Switch { model, name, restarts, .. } = switch;
     let for_this_run = models.catalogue.options().fixed.is_some();

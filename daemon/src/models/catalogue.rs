@@ -54,7 +54,7 @@ pub struct Options {
     pub context: ContextSettings,
     pub devices: DeviceSettings,
     /// `None`: no KV on disk.
-    pub kept: Option<StoreReader>,
+    pub store: Option<StoreReader>,
     pub naming: Naming,
     pub current: CurrentModel,
     /// Where the current model's weights are.
@@ -233,7 +233,7 @@ impl Catalogue {
         let (models, problems) = self.discover();
         let mut list = self.without_entries(&models, problems);
         let hashes = HashCache::at(self.options.hashes.clone());
-        let kept = |model: &ModelFile| self.saved_kv_of_file(&hashes, model);
+        let saved_kv = |model: &ModelFile| self.saved_kv_of_file(&hashes, model);
         let files = models.iter().map(|model| {
             let is_bundled = cfg!(feature = "llama")
                 && model.source == Source::Own
@@ -243,7 +243,7 @@ impl Catalogue {
             let contexts = self.contexts(model, is_current, usable);
             // Unknown where the system does not report its free memory.
             let room = list.free_bytes.map(|_| usable);
-            Entry::of_file(model, is_bundled, is_current, kept(model), contexts, room)
+            Entry::of_file(model, is_bundled, is_current, saved_kv(model), contexts, room)
         });
         let mut entries: Vec<Entry> = self.fake_models().chain(files).collect();
         entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.
@@ -318,7 +318,7 @@ impl Catalogue {
         let names = if current.path.is_none() { &FAKE_MODELS[..] } else { &[] };
         names.iter().map(|name| {
             let is_current = current.name == *name;
-            let kept = is_current.then(|| self.saved_kv(current.fingerprint)).flatten();
+            let saved_kv = is_current.then(|| self.saved_kv(current.fingerprint)).flatten();
             let per_token = current.kv_bytes_per_token.unwrap_or(0);
             let kv_bytes = |tokens| per_token.saturating_mul(tokens);
             let contexts = Contexts {
@@ -326,7 +326,7 @@ impl Catalogue {
                 chosen: current.context,
                 automatic: ChosenContext::of_fake(None),
             };
-            Entry::of_fake(name, is_current, kept, contexts, kv_bytes)
+            Entry::of_fake(name, is_current, saved_kv, contexts, kv_bytes)
         })
     }
 
@@ -349,7 +349,7 @@ impl Catalogue {
 
     /// `None` if this daemon stores no KV, or the store cannot be read.
     pub fn saved_kv(&self, fingerprint: ModelHash) -> Option<SavedKv> {
-        let listing = self.options.kept.as_ref()?.contents(fingerprint).ok()?;
+        let listing = self.options.store.as_ref()?.contents(fingerprint).ok()?;
         // Prefixes are saved like conversations.
         let is_conversation =
             |slot: &&SavedContents| PrefixName::of_id(&slot.entry.conversation).is_none();

@@ -36,7 +36,7 @@ pub struct Entry {
     pub source: &'static str,
     pub is_current: bool,
     /// `None` if the file has not been hashed: its fingerprint is unknown.
-    pub kept: Option<SavedKv>,
+    pub saved_kv: Option<SavedKv>,
     /// `None` for a fake.
     pub file: Option<File>,
     /// With the settings.
@@ -98,7 +98,7 @@ impl Entry {
         model: &ModelFile,
         is_bundled: bool,
         is_current: bool,
-        kept: Option<SavedKv>,
+        saved_kv: Option<SavedKv>,
         contexts: Contexts,
         room: Option<Available>,
     ) -> Self {
@@ -116,7 +116,7 @@ impl Entry {
             name: model.name.clone(),
             source: if is_bundled { BUNDLED } else { model.source.as_str() },
             is_current,
-            kept,
+            saved_kv,
             file: Some(File { model: model.clone(), estimate, verdict, fits_device }),
             context: chosen,
             automatic,
@@ -127,7 +127,7 @@ impl Entry {
     pub(super) fn of_fake(
         name: &str,
         is_current: bool,
-        kept: Option<SavedKv>,
+        saved_kv: Option<SavedKv>,
         contexts: Contexts,
         kv_bytes: impl Fn(u64) -> u64,
     ) -> Self {
@@ -136,7 +136,7 @@ impl Entry {
             name: name.to_owned(),
             source: "test",
             is_current,
-            kept,
+            saved_kv,
             file: None,
             context: contexts.chosen,
             automatic: contexts.automatic,
@@ -181,7 +181,7 @@ impl Entry {
             "verdict": file.and_then(|file| file.verdict),
             "fits_device": file.and_then(|file| file.fits_device),
             "current": self.is_current,
-            "kept": self.kept,
+            "kept": self.saved_kv,
         })
     }
 }

@@ -61,7 +61,7 @@ pub struct Switch {
     /// Whether the daemon restarts; not for the model that runs already.
     pub restarts: bool,
     /// The saved KV of the current model.
-    pub kept: Option<SavedKv>,
+    pub saved_kv: Option<SavedKv>,
 }
 
 impl Models {
@@ -115,7 +115,7 @@ impl Models {
                 return Err(Refusal::FixedContext { origin: origin.clone() }.into());
             }
             let next = catalogue.next(&name, ctx, force, now)?;
-            let kept = catalogue.saved_kv(catalogue.current().fingerprint);
+            let saved_kv = catalogue.saved_kv(catalogue.current().fingerprint);
             let model = next.choice.to_string();
             let mut changes = Vec::new();
             if !next.is_current {
@@ -128,7 +128,7 @@ impl Models {
             if restarts {
                 catalogue.switch_request().submit(changes)?;
             }
-            Ok(Switch { model, name: next.name, restarts, kept })
+            Ok(Switch { model, name: next.name, restarts, saved_kv })
         };
         self.catalogue.in_turn(job).await
     }

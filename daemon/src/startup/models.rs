@@ -24,7 +24,7 @@ pub(super) fn catalogue(
         probes: probe_cache(settings),
         context: context_settings(settings),
         devices: DeviceSettings::of(settings),
-        kept: Some(opened.store.reader().clone()),
+        store: Some(opened.store.reader().clone()),
         current: CurrentModel {
             choice: settings.model.clone(),
             name: opened.name.clone(),

@@ -201,7 +201,7 @@ mod tests {
             probes: probe_cache(settings),
             context: context_settings(settings),
             devices: DeviceSettings::of(settings),
-            kept: None,
+            store: None,
             naming: Box::new(|_| ModelHash([0; 8])),
             current,
             residency: watch::channel(Residency::Resident).1,
