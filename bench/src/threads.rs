@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The numbers of threads and their polling that are measured, on a machine with so many cores.
+/// The numbers of threads, and their polling, that are measured on a machine with `cores` cores.
 fn settings(options: &Options, cores: usize) -> Vec<(usize, Option<u32>)> {
     let mut counts = match options.threads {
         Some(only) => vec![only],

@@ -108,7 +108,7 @@ pub struct SlotStatus {
     pub state: SlotState,
 }
 
-/// Where KV is that is not hot.
+/// The place of KV that is not hot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
     /// In host memory, and perhaps on disk.

@@ -22,7 +22,7 @@ use crate::measure::median_ms;
 use crate::store::fabricate::Fabricator;
 use crate::turns::{self, Words};
 
-/// Messages of about 25 tokens, each of which ends a block: the model's 32,768 hold so many.
+/// Messages of about 25 tokens, each of which ends a block: together fewer than the model's 32,768 tokens.
 const MESSAGES: usize = 1_200;
 
 const CELLS: usize = 4096;

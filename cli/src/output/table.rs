@@ -156,7 +156,7 @@ impl Table {
     }
 }
 
-/// Between so many columns.
+/// The width of all gaps between `columns` columns.
 fn gaps(columns: usize) -> usize {
     GAP * columns.saturating_sub(1)
 }

@@ -17,7 +17,7 @@ impl Chat {
         self.embed_up_to(usize::MAX, inputs).await
     }
 
-    /// [`Self::embed`], where only the beginning of an input counts that is longer than the context.
+    /// [`Self::embed`], but of an input that is longer than the context only the beginning counts.
     ///
     /// # Errors
     /// As [`Self::embed`].

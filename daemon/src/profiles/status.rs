@@ -60,7 +60,7 @@ impl Profiles {
     }
 }
 
-/// Where saved KV is that the engine does not hold.
+/// The tier of saved KV that the engine does not hold.
 pub fn stored_place(
     reader: Option<&StoreReader>,
     fingerprint: ModelHash,

@@ -48,8 +48,8 @@ fn in_order(messages: &[String], text: &str, mut from: usize) -> Vec<Passage> {
     found
 }
 
-/// Where a message ends that the text contains as its client sent it, or without the white space around it, which many
-/// templates cut. A search that succeeds reads no more than the text up to there and a bounded part behind.
+/// The end of a message in the text. The text contains it as its client sent it, or without the white space around it,
+/// which many templates cut. A search that succeeds reads no more than the text up to there and a bounded part behind.
 fn end_of(message: &str, text: &str) -> Option<usize> {
     let trimmed = message.trim();
     let at = text.find(trimmed)?;

@@ -174,7 +174,7 @@ pub struct Shape {
     pub sampling: Sampling,
     /// `None`: until the model ends the answer or the context is full.
     pub max_tokens: Option<usize>,
-    /// No token and no text ends the answer before it has so many tokens.
+    /// No token and no text ends the answer before it has this number of tokens.
     pub min_tokens: usize,
     /// Texts that end the answer.
     pub stop: Vec<String>,

@@ -47,7 +47,7 @@ pub struct RecallRequest {
 pub struct Recalled {
     /// Ranges of blocks, in the order of the timeline.
     pub back: Vec<(Range<usize>, BackReason)>,
-    /// Where the resident blocks begin that the query asks for, too, ascending.
+    /// Where resident blocks that the query asks for, too, begin; ascending.
     pub stay: Vec<usize>,
 }
 

@@ -25,8 +25,8 @@ pub struct TurnRequest {
     pub sampling: Sampling,
     /// 0 computes the prompt and stops.
     pub max_tokens: usize,
-    /// No token and no stop text ends the answer before it has so many tokens, unless nothing else may come next. A
-    /// stop text that begins in them is none.
+    /// No token and no stop text ends the answer before it has this number of tokens, unless nothing else may come
+    /// next. A stop text that begins in them is none.
     pub min_tokens: usize,
     /// Whether KV may be used that was computed at another place.
     pub reuse: Reuse,

@@ -2,8 +2,8 @@
 //!
 //! - A block leaves once its bytes are in the tiers. Its tokens stay in the timeline, so positions stay
 //!   what they are. What is computed meanwhile does not attend to it, see [`hob_slots::lineage`].
-//! - While too much waits for the disk, no block leaves that the disk does not have. Nor does one that has to stay in
-//!   memory while such blocks of running turns and of private conversations use up its budget.
+//! - While too much waits for the disk, a block leaves only if the disk has it. A block that has to stay in memory does
+//!   not leave while such blocks of running turns and of private conversations use up the memory budget.
 //! - A block that is away and that the tiers have lost is computed again at the conversation's next turn.
 //! - `recall` brings blocks back; `notes` says what of them stays where they do not come back.
 

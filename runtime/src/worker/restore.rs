@@ -103,7 +103,7 @@ impl Worker<'_> {
         self.room_left(index).saturating_sub(self.piece_cells())
     }
 
-    /// Where beginnings of the prompt end that are hot in prefix slots, which are saved by then. Plain
+    /// The ends of those beginnings of the prompt that are hot in prefix slots, which are saved by then. Plain
     /// memories share cells instead.
     fn hot_prefix_ends(&mut self, index: usize, prompt: &[Token]) -> Vec<usize> {
         if self.is_plain() || index >= self.core.options.slots {

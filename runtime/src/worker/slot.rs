@@ -34,8 +34,8 @@ pub(super) struct Slot {
     pub sequence: Sequence,
     /// Pinned here. The cells may outlive the pin, for other slots to share.
     pub owner: Option<Owner>,
-    /// The owner is anonymous and has outgrown its cells: a prompt continues it that begins with so many tokens
-    /// of the timeline, at least one. See `anonymous`.
+    /// The owner is anonymous and has outgrown its cells. A prompt that begins with this number of tokens of the
+    /// timeline, at least one, continues it. See `anonymous`.
     pub goes_on_behind: Option<usize>,
     pub timeline: Timeline,
     /// The adapters that compute the timeline.

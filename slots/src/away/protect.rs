@@ -17,7 +17,7 @@ use crate::layer::Layer;
 /// The tokens at the beginning that serve as attention sinks.
 pub const SINK_TOKENS: usize = 4;
 
-/// The turns for which a block stays that was brought back, that turn included.
+/// The turns for which a block that was brought back stays, that turn included.
 pub const PROTECTED_TURNS: u32 = 2;
 
 /// The room that a conversation has.

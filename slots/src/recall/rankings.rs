@@ -11,7 +11,7 @@ use super::vocabulary::PassageId;
 /// A resident passage answers better than a candidate from this factor on.
 const BETTER: f64 = 1.2;
 
-/// A passage is asked for that answers at least this part as well as the best one.
+/// A passage is asked for if its score is at least this part of the best one.
 const ASKED_FOR: f64 = 0.25;
 
 /// All passages, by place.

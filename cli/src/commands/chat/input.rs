@@ -116,7 +116,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What `/help` shows at a terminal of so many columns.
+/// What `/help` shows at a terminal that is `columns` wide.
 pub fn help(columns: Option<usize>) -> String {
     let mut table = Table::untitled_with([Align::Left, Align::Left]).wrap(1);
     for (command, what) in COMMANDS {

@@ -83,7 +83,7 @@ fn maintain(request: impl Into<Request>, context: &mut Context) -> Result<(), Fa
     }
 }
 
-/// Why no saved KV may stay on disk; `None` if some may, and where it cannot be told.
+/// Why no saved KV may stay on disk; `None` if some may, or if the slots directory is missing or cannot be read.
 pub fn no_room(context: &Context) -> Option<NoRoom> {
     let reader = dir::reader(context).ok()??;
     ls::read(&reader, None, context).ok()?.no_room

@@ -21,8 +21,8 @@ use super::{ConversationExport, DocumentHome, Node, TranscriptError, library};
 use crate::wire::label::Label;
 use crate::wire::message::Message;
 
-/// With so many conversations of one name, an export is compared: a file of more, all different, would take time of
-/// their number squared.
+/// The names that an import tries for one conversation. Without a bound, a file of conversations of one name, all
+/// different, would take time of their number squared.
 const MAX_COMPARED: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

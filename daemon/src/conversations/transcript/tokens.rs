@@ -1,8 +1,8 @@
 //! The timelines of each conversation, as tokens: `i32`, little endian. The last one, and those that
 //! another branch has replaced: the newest [`MAX_BRANCHES`].
 //!
-//! - A turn writes what it adds, and not the whole timeline: the last one is stored in parts, of which those
-//!   stay that have not changed, and a branch as what differs from the next newer timeline.
+//! - A turn writes what it adds, and not the whole timeline. The last timeline is stored in parts; a turn replaces
+//!   those that it has changed. A branch is stored as what differs from the next newer timeline.
 //! - A hint has rows here and no text. They are deleted after a day without use.
 
 use std::collections::BTreeSet;

@@ -2,9 +2,9 @@
 //!
 //! - An object leaves memory before disk, while no new record can name it: a slot that still has the object
 //!   in cells exports it again.
-//! - An object stays that is named by a slot file of an earlier process, or by a slot file that maintenance or a new
-//!   class replaced: the records do not refer to the object before that file is read. So does an object that is named
-//!   by the slot file of a conversation whose record stays in memory by now.
+//! - An object stays if a slot file of an earlier process names it, or a slot file that maintenance or a new class
+//!   replaced: the records do not refer to the object before that file is read. So does an object that the slot file
+//!   of a conversation names whose record stays in memory by now.
 //! - Slot files are read before the lock that keeps readers from objects is taken.
 
 use std::collections::BTreeSet;
