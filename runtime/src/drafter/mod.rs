@@ -6,13 +6,13 @@
 //!   time, never beside a prompt of the model, and only in time that the [`Ledger`] allows.
 //! - What it guesses is checked by the model, token by token. A failure here ends guesses, never an
 //!   answer.
-//! - `ahead`: reads what was said while no answer is made. `track`: the cells of a slot.
+//! - `unread`: reads what was said while no answer is made. `track`: the cells of a slot.
 //!
 //! [`Ledger`]: crate::draft::Ledger
 
-mod ahead;
 mod keep;
 mod track;
+mod unread;
 
 use std::sync::Arc;
 use std::time::Instant;

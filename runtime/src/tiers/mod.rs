@@ -17,7 +17,6 @@
 //! Reading order: this file (the threads, and what the tiers hold), `offload` (what the engine hands over),
 //! `fetch` (what the engine gets back).
 
-mod ahead;
 mod chunks;
 mod contents;
 mod counters;
@@ -37,6 +36,7 @@ mod other_model;
 mod passages;
 mod plan;
 mod read;
+mod read_ahead;
 mod recall;
 mod recorded;
 mod records;
@@ -62,8 +62,6 @@ use crate::backend::Model;
 use crate::embedder::Embedder;
 use crate::map::Tier;
 
-use ahead::Ahead;
-pub use ahead::AheadHandle;
 pub use chunks::ChunkRequest;
 pub use counters::Counters;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
@@ -78,6 +76,8 @@ pub use offload::{Exported, RecordOptions};
 pub use passages::Labelled;
 pub use plan::FetchRequest;
 pub use read::{Part, Piece};
+use read_ahead::ReadAhead;
+pub use read_ahead::ReadAheadHandle;
 pub use recall::{RecallRequest, Recalled};
 use records::Summary;
 pub use shared::MemoryBudget;
@@ -90,7 +90,7 @@ pub struct KvTiers {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
     fetches: Arc<Queue>,
-    ahead: Option<mpsc::Sender<Ahead>>,
+    read_aheads: Option<mpsc::Sender<ReadAhead>>,
     uses: Option<mpsc::Sender<NumberedChange>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -137,9 +137,9 @@ impl KvTiers {
                 shared.unembedded.serve(&embedder, &shared.counters);
             }));
         }
-        let (ahead, ahead_inbox) = mpsc::channel();
+        let (read_aheads, inbox) = mpsc::channel();
         let reads = shared.clone();
-        threads.push(spawn("hob-ahead", move || ahead::serve(&reads, &ahead_inbox)));
+        threads.push(spawn("hob-read-ahead", move || read_ahead::serve(&reads, &inbox)));
         let (uses, changes) = mpsc::channel();
         let marks = shared.clone();
         threads.push(spawn("hob-marks", move || {
@@ -147,7 +147,7 @@ impl KvTiers {
                 marks.marks.change(store, marks.fingerprint, &changes);
             }
         }));
-        Self { shared, jobs, fetches, ahead: Some(ahead), uses: Some(uses), threads }
+        Self { shared, jobs, fetches, read_aheads: Some(read_aheads), uses: Some(uses), threads }
     }
 
     /// Maintenance of these tiers protects the KV of `others` too, of another model over the same store.
@@ -236,10 +236,10 @@ impl KvTiers {
     }
 
     /// Reads blocks from disk to memory, so that a later recall finds them there, until the handle is dropped.
-    pub fn read_ahead(&self, blocks: Vec<BlockId>, usage: Use) -> AheadHandle {
-        let (ahead, handle) = Ahead::new(blocks, usage);
-        let inbox = self.ahead.as_ref().expect("only drop takes it");
-        inbox.send(ahead).expect("the thread runs until drop");
+    pub fn read_ahead(&self, blocks: Vec<BlockId>, usage: Use) -> ReadAheadHandle {
+        let (read_ahead, handle) = ReadAhead::new(blocks, usage);
+        let inbox = self.read_aheads.as_ref().expect("only drop takes it");
+        inbox.send(read_ahead).expect("the thread runs until drop");
         handle
     }
 
@@ -361,7 +361,7 @@ impl Drop for KvTiers {
         self.fetches.close();
         self.shared.passages.close();
         self.shared.unembedded.close();
-        self.ahead = None;
+        self.read_aheads = None;
         self.uses = None;
         for thread in self.threads.drain(..) {
             thread.join().ok();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use hob_slots::{BlockId, Timeline};
 
-use crate::tiers::AheadHandle;
+use crate::tiers::ReadAheadHandle;
 
 #[derive(Default)]
 pub(super) struct AwayBlocks {
@@ -12,7 +12,7 @@ pub(super) struct AwayBlocks {
     /// the tiers.
     held: Vec<BlockId>,
     /// Reads to memory what the owner may ask for next.
-    reads_ahead: Option<AheadHandle>,
+    reads_ahead: Option<ReadAheadHandle>,
 }
 
 impl AwayBlocks {
@@ -42,7 +42,7 @@ impl AwayBlocks {
     }
 
     /// Reads ahead until the next question, or until the owner leaves the slot.
-    pub fn read_ahead(&mut self, handle: AheadHandle) {
+    pub fn read_ahead(&mut self, handle: ReadAheadHandle) {
         self.reads_ahead = Some(handle);
     }
 

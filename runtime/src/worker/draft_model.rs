@@ -209,7 +209,7 @@ impl Worker<'_> {
         let Some(mut drafter) = self.drafter.take() else { return self.unread.clear() };
         if let Some(&Unread { slot, answer }) = self.unread.last() {
             let has_owner = self.slots[slot].conversation().is_some();
-            if !has_owner || !drafter.read_ahead(&self.followed(slot), answer) {
+            if !has_owner || !drafter.read_unread(&self.followed(slot), answer) {
                 self.unread.pop();
             }
         }

@@ -28,19 +28,19 @@ const SHARE: u64 = 8;
 
 /// Dropping the handle cancels the blocks that are not read yet.
 #[derive(Debug)]
-pub struct AheadHandle(#[expect(dead_code, reason = "its drop is what it is for")] Arc<()>);
+pub struct ReadAheadHandle(#[expect(dead_code, reason = "its drop is what it is for")] Arc<()>);
 
 /// Blocks to read behind a question.
-pub(super) struct Ahead {
+pub(super) struct ReadAhead {
     blocks: Vec<BlockId>,
     usage: Use,
     wanted: Weak<()>,
 }
 
-impl Ahead {
-    pub fn new(blocks: Vec<BlockId>, usage: Use) -> (Self, AheadHandle) {
+impl ReadAhead {
+    pub fn new(blocks: Vec<BlockId>, usage: Use) -> (Self, ReadAheadHandle) {
         let wanted = Arc::new(());
-        (Self { blocks, usage, wanted: Arc::downgrade(&wanted) }, AheadHandle(wanted))
+        (Self { blocks, usage, wanted: Arc::downgrade(&wanted) }, ReadAheadHandle(wanted))
     }
 
     fn is_wanted(&self) -> bool {
@@ -75,9 +75,9 @@ impl Ahead {
 }
 
 /// Reads until the channel is closed.
-pub(super) fn serve(shared: &Shared, inbox: &Receiver<Ahead>) {
-    for ahead in inbox {
-        let read = || ahead.read(&mut Finder::new(shared));
+pub(super) fn serve(shared: &Shared, inbox: &Receiver<ReadAhead>) {
+    for read_ahead in inbox {
+        let read = || read_ahead.read(&mut Finder::new(shared));
         if catch_unwind(AssertUnwindSafe(read)).is_err() {
             Counters::add(&shared.counters.panics, 1);
             error!("blocks were not read ahead");

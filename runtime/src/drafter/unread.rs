@@ -23,7 +23,7 @@ const MIN_MEAN: f64 = 0.3;
 impl Drafter<'_> {
     /// Computes a micro-batch of what it lacks of an idle slot's text. `answer`: where the newest answer
     /// begins. Returns whether more is lacking.
-    pub fn read_ahead(&mut self, text: &Followed<'_>, answer: usize) -> bool {
+    pub fn read_unread(&mut self, text: &Followed<'_>, answer: usize) -> bool {
         if self.is_known_to_be_wrong() || text.timeline.len() > self.max_tokens() {
             return false;
         }
@@ -117,7 +117,7 @@ mod tests {
             drafter.restore(&text("private", &private));
             while drafter.tracks[0].restoring.is_some() {
                 std::thread::sleep(Duration::from_millis(1)); // The reader delivers meanwhile.
-                drafter.read_ahead(&text("other", &other), 200);
+                drafter.read_unread(&text("other", &other), 200);
                 assert!(other.starts_with(drafter.tracks[0].timeline.tokens()));
             }
         });
@@ -133,7 +133,7 @@ mod tests {
             drafter.vacate(0);
             assert!(drafter.tracks[0].restoring.is_none(), "the conversation has left the slot");
             drafter.restore(&text("chat", &tokens));
-            drafter.read_ahead(&text("chat", &tokens), 200);
+            drafter.read_unread(&text("chat", &tokens), 200);
             assert!(drafter.tracks[0].restoring.is_none(), "no turn runs");
         });
     }
