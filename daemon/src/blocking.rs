@@ -3,9 +3,6 @@
 use std::any::Any;
 use std::time::Duration;
 
-use hob_prewarm::PrefixName;
-use hob_runtime::{Engine, EngineStatus, TurnError};
-use hob_slots::ConversationId;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -57,26 +54,6 @@ pub fn end(patience: Duration) {
     if let Some(pool) = pool {
         pool.shutdown_timeout(patience);
     }
-}
-
-/// A reading of the engine, with the parked prefixes alone: the blocks of other conversations are
-/// not looked up.
-///
-/// # Errors
-/// [`TurnError::Stopped`].
-pub async fn prefix_status(engine: &Engine) -> Result<EngineStatus, TurnError> {
-    let (engine, cells) = (engine.clone(), engine.cell_status().await?);
-    let is_prefix = |id: &ConversationId| PrefixName::of_id(id).is_some();
-    Ok(compute(move || engine.with_parked(cells, is_prefix)).await)
-}
-
-/// A reading of the engine, with all parked conversations.
-///
-/// # Errors
-/// [`TurnError::Stopped`].
-pub async fn engine_status(engine: &Engine) -> Result<EngineStatus, TurnError> {
-    let (engine, cells) = (engine.clone(), engine.cell_status().await?);
-    Ok(compute(move || engine.with_parked(cells, |_| true)).await)
 }
 
 #[cfg(test)]

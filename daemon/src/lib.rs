@@ -11,7 +11,8 @@
 //!   (agents that generate here).
 //! - Loops: [`warm`] (prefixes), [`watch`] (changed files).
 //! - Shared by all: [`explain`] (why tokens were computed again), [`metrics`], [`crashes`], [`auth`], [`error`],
-//!   [`clock`], [`children`] and their `limits`, `blocking`, `uncancelled`, `json_file`, `private_dir`, [`utf16`].
+//!   [`clock`], [`children`] and their `limits`, `blocking`, `engine_status`, `uncancelled`, `json_file`,
+//!   `private_dir`, [`utf16`].
 
 pub mod adapters;
 pub mod auth;
@@ -23,6 +24,7 @@ pub mod clock;
 pub mod conversations;
 pub mod crashes;
 pub mod documents;
+mod engine_status;
 pub mod error;
 pub mod explain;
 pub mod http;

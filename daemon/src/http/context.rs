@@ -12,11 +12,11 @@ use super::body::JsonBody;
 use super::conversations::name;
 use super::query::Query;
 use super::sse;
-use crate::blocking::prefix_status;
 use crate::chat::Chat;
 use crate::chat::shorten::{Shortening, ShorteningEvent};
 use crate::conversations::Conversations;
 use crate::conversations::readiness::Readiness;
+use crate::engine_status::prefix_status;
 use crate::error::ApiError;
 use crate::profiles::Profiles;
 

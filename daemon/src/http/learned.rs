@@ -6,7 +6,7 @@ use hob_api::LearnedPrefix;
 use hob_prewarm::LearnedName;
 use serde_json::{Value, json};
 
-use crate::blocking::engine_status;
+use crate::engine_status::engine_status;
 use crate::error::ApiError;
 use crate::learned::status::LearnedStatus;
 use crate::learned::{Learned, not_learned};

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::respond::no_such_method;
-use crate::blocking::engine_status;
 use crate::chat::Chat;
+use crate::engine_status::engine_status;
 use crate::error::ApiError;
 use crate::models::Models;
 use crate::profiles::Profiles;

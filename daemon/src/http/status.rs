@@ -22,12 +22,13 @@ use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
 use super::Shared;
-use crate::blocking::{compute, engine_status};
+use crate::blocking::compute;
 use crate::bridge::Bridge;
 use crate::chat::Chat;
 use crate::chat::reuse_guard::{ReuseGuard, Watched};
 use crate::conversations::Conversations;
 use crate::conversations::readiness::Readiness;
+use crate::engine_status::engine_status;
 use crate::error::ApiError;
 use crate::metrics::{Gauges, Metrics};
 use crate::models::{CurrentDraftModel, CurrentRecallModel, Models, devices};

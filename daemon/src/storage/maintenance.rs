@@ -12,7 +12,8 @@ use hob_slots::usage::{total_bytes, usage};
 use hob_slots::{Lifetimes, Listing, ModelHash, Quarantined, Rejected, StoreError};
 
 use super::{Storage, failed};
-use crate::blocking::{compute, engine_status};
+use crate::blocking::compute;
+use crate::engine_status::engine_status;
 use crate::error::{ApiError, ErrorKind};
 
 /// The saved KV of one model or of all.
