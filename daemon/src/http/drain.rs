@@ -27,13 +27,14 @@ pub async fn drain(request: Request, next: Next) -> Response {
     }
     let is_drained = may_be_drained(request.headers());
     let (head, body) = request.into_parts();
-    let rest = Arc::new(Mutex::new(Rest { body: body.into_data_stream(), is_over: false }));
-    let lent = Body::from_stream(Lent(rest.clone()));
-    let mut response = next.run(Request::from_parts(head, lent)).await;
+    let body = RequestBody { stream: body.into_data_stream(), is_over: false };
+    let body = Arc::new(Mutex::new(body));
+    let of_handler = Body::from_stream(HandlerBody(body.clone()));
+    let mut response = next.run(Request::from_parts(head, of_handler)).await;
     let closes = response.headers().get(header::CONNECTION).is_some_and(|value| value == "close");
     // A handler that still reads takes all of it.
-    let Some(rest) = Arc::into_inner(rest).map(Mutex::into_inner) else { return response };
-    let is_usable = rest.is_over || closes || is_drained && reached_the_end(rest.body).await;
+    let Some(body) = Arc::into_inner(body).map(Mutex::into_inner) else { return response };
+    let is_usable = body.is_over || closes || is_drained && reached_the_end(body.stream).await;
     if !is_usable {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -47,10 +48,10 @@ fn may_be_drained(headers: &HeaderMap) -> bool {
     !headers.contains_key(header::EXPECT) && announced.is_none_or(|length| length <= MAX_BYTES)
 }
 
-async fn reached_the_end(mut body: BodyDataStream) -> bool {
+async fn reached_the_end(mut stream: BodyDataStream) -> bool {
     let read = async {
         let mut bytes = 0;
-        while let Some(Ok(chunk)) = body.next().await {
+        while let Some(Ok(chunk)) = stream.next().await {
             bytes += chunk.len();
             if bytes > MAX_BYTES {
                 return false;
@@ -61,22 +62,22 @@ async fn reached_the_end(mut body: BodyDataStream) -> bool {
     tokio::time::timeout(MAX_TIME, read).await.unwrap_or(false)
 }
 
-/// A body that a handler reads from its beginning.
-struct Rest {
-    body: BodyDataStream,
+/// A body that a handler reads from its beginning, and the middleware to its end.
+struct RequestBody {
+    stream: BodyDataStream,
     is_over: bool,
 }
 
-/// The handler's end of it.
-struct Lent(Arc<Mutex<Rest>>);
+/// The body that the handler gets.
+struct HandlerBody(Arc<Mutex<RequestBody>>);
 
-impl Stream for Lent {
+impl Stream for HandlerBody {
     type Item = Result<Bytes, axum::Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut rest = self.0.lock();
-        let next = rest.body.poll_next_unpin(context);
-        rest.is_over |= matches!(next, Poll::Ready(None | Some(Err(_))));
+        let mut body = self.0.lock();
+        let next = body.stream.poll_next_unpin(context);
+        body.is_over |= matches!(next, Poll::Ready(None | Some(Err(_))));
         next
     }
 }
