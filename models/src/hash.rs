@@ -3,6 +3,7 @@
 //! - Reading gigabytes takes seconds, so [`HashCache`] stores a hash with path, size, modification
 //!   time and inode, and reads the file again when any of them differs.
 //! - The cache is disposable: a damaged or missing one costs a second read.
+//! - Only regular files are read: opening a pipe waits for a writer, and a device may have no end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -39,12 +40,13 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
+/// # Errors
+/// When a file cannot be read, or is no regular file.
 pub fn hash_files(
     files: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
 ) -> io::Result<ContentHash> {
-    let total_bytes =
-        files.iter().map(|path| Ok(fs::metadata(path)?.len())).sum::<io::Result<_>>()?;
+    let total_bytes = files.iter().map(|path| Ok(facts_of(path)?.len())).sum::<io::Result<_>>()?;
     let mut done_bytes = 0;
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
@@ -65,6 +67,15 @@ pub fn hash_files(
         }
     }
     Ok(ContentHash(digest.finalize().into()))
+}
+
+fn facts_of(path: &Path) -> io::Result<Metadata> {
+    let facts = fs::metadata(path)?;
+    if facts.is_file() {
+        Ok(facts)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+    }
 }
 
 /// The hashes computed so far, in one file of the data directory.
@@ -199,6 +210,18 @@ mod tests {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hash.to_string(), abc);
         assert_eq!(parse(abc), Some(hash));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_and_not_read() {
+        let dir = Dir::new(&[]);
+        let pipe = dir.0.path().join("pipe");
+        assert!(process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [pipe, "/dev/zero".into()] {
+            let cache = HashCache::at(dir.0.path().join("cache.json"));
+            let error = cache.hash(&[path], &mut |_| {}).unwrap_err();
+            assert_eq!(error.to_string(), "it is no regular file");
+        }
     }
 
     #[test]
