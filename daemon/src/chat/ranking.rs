@@ -1,8 +1,13 @@
 //! Scores of texts for a query, for rerankers.
 //!
 //! - Query and text are one row of tokens: as the model's file says, or with the vocabulary's own marks between them.
+//! - A row is made when the one before has its score: the query stands in each, and a row that is longer than the context
+//!   is refused before others are made.
 
-use hob_runtime::backend::Model;
+use std::sync::Arc;
+
+use hob_runtime::TurnError;
+use hob_runtime::backend::{Model, RANK};
 use hob_slots::Token;
 
 use super::Chat;
@@ -17,14 +22,15 @@ impl Chat {
         if let Some(upstream) = self.upstream() {
             return Ok(upstream.rank(query, texts).await?);
         }
-        let (model, query) = (self.engine().model().clone(), query.to_owned());
-        let texts = texts.to_vec();
-        let tokenized = compute(move || {
-            texts.iter().map(|text| pair(model.as_ref(), &query, text)).collect::<Vec<_>>()
-        });
+        let (model, query) = (self.engine().model(), Arc::<str>::from(query));
+        if model.facts().pooling.as_deref() != Some(RANK) {
+            return Err(TurnError::NotRanking.into());
+        }
         let _active_turn = self.shared.options.events.turn(None);
         let mut ranking = Ranking::default();
-        for pair in tokenized.await {
+        for text in texts {
+            let (model, query, text) = (model.clone(), query.clone(), text.clone());
+            let pair = compute(move || pair(model.as_ref(), &query, &text)).await;
             ranking.tokens += pair.len();
             ranking.scores.push(self.engine().rank(pair).await?);
         }

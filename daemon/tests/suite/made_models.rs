@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::common::merged;
+use crate::multiplied_requests::{expect_refusal, long_query};
 
 fn fixture() -> Gguf {
     Gguf::open(&asset("fixtures/qwen3.gguf"))
@@ -110,6 +111,13 @@ fn a_reranker_s_own_template_frames_query_and_text() {
     let answer = ranks.client.post("/v1/rerank", &ask);
     let framed = tokens(&ranks, "Query: Where? Text: the mill Fits:");
     assert_eq!(answer["usage"]["prompt_tokens"], framed.len());
+}
+
+#[test]
+fn a_query_that_is_too_long_is_refused_with_the_first_of_many_texts() {
+    let directory = TempDir::new().unwrap();
+    let ranks = start(&directory, "ranks", &reranker());
+    expect_refusal(&ranks.client, "/v1/rerank", &long_query(), "context_length_exceeded");
 }
 
 /// Those of Qwen. They take the places of the vocabulary's last tokens.

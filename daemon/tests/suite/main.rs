@@ -65,6 +65,7 @@ mod memory;
 mod memory_alone;
 mod messages;
 mod models;
+mod multiplied_requests;
 mod no_eviction;
 mod ollama;
 mod ollama_models;
