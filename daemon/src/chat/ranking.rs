@@ -15,6 +15,9 @@ use crate::blocking::compute;
 use crate::error::ApiError;
 use crate::wire::ranking::Ranking;
 
+/// Places of the query on each side of the text: those of a hostile file could be as many as its bytes.
+const MAX_QUERIES: usize = 4;
+
 impl Chat {
     /// # Errors
     /// When the model ranks no texts, or the engine's queue is full.
@@ -42,9 +45,7 @@ impl Chat {
 /// else none are.
 fn pair(model: &dyn Model, query: &str, text: &str) -> Vec<Token> {
     if let Some(template) = &model.facts().rank_template {
-        let (before, behind) = template.split_once("{document}").unwrap_or((template, ""));
-        let fill = |part: &str| part.replace("{query}", query);
-        return model.tokenize(&[&fill(before), text, &fill(behind)].concat(), false, true);
+        return model.tokenize(&framed(template, query, text), false, true);
     }
     let vocabulary = model.vocabulary();
     let marks = vocabulary.pair_marks();
@@ -58,6 +59,13 @@ fn pair(model: &dyn Model, query: &str, text: &str) -> Vec<Token> {
     pair
 }
 
+/// Fills the template in. A text that stands for the query within `query` or `text` is none.
+fn framed(template: &str, query: &str, text: &str) -> String {
+    let (before, behind) = template.split_once("{document}").unwrap_or((template, ""));
+    let fill = |part: &str| part.replacen("{query}", query, MAX_QUERIES);
+    [&fill(before), text, &fill(behind)].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use hob_runtime::backend::fake::FakeModel;
@@ -68,5 +76,16 @@ mod tests {
     fn without_marks_the_texts_follow_each_other() {
         let model = FakeModel::new();
         assert_eq!(pair(&model, "ab", "c"), model.tokenize("abc", false, false));
+    }
+
+    #[test]
+    fn a_template_repeats_the_query_a_few_times_at_most() {
+        assert_eq!(
+            framed("{query}: {document}? {query}", "{document}", "t"),
+            "{document}: t? {document}"
+        );
+        let hostile = "{query}".repeat(1000);
+        let whole = framed(&format!("{hostile}{{document}}{hostile}"), "a long query", "t");
+        assert_eq!(whole.matches("a long query").count(), 2 * MAX_QUERIES);
     }
 }
