@@ -2,11 +2,14 @@
 //!
 //! - The first turn starts alone. The others start when its prompt is in the cache, and share its
 //!   cells.
+//! - A turn is made of its request when it is submitted: 64 prompts with 16 answers each would be 1,024 copies, each with
+//!   its tokens and the biases of a whole vocabulary.
 //! - Dropping it cancels every turn. Turns that have ended stay until then: the engine begins what it does behind an
 //!   answer once the answer is stored and its end is handed out.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
@@ -21,8 +24,31 @@ pub struct Choices {
     engine: Engine,
     running: Vec<(usize, Turn)>,
     ended: Vec<Turn>,
-    later: VecDeque<(usize, TurnRequest)>,
+    /// None is empty.
+    later: VecDeque<Copies>,
+    /// Turns that have left `later`.
+    numbered: usize,
     first_is_cached: bool,
+}
+
+/// Turns of one request that differ in their seeds.
+#[derive(Debug)]
+pub struct Copies {
+    request: TurnRequest,
+    numbers: Range<u64>,
+}
+
+impl Copies {
+    /// The turns with these `numbers` among those of a prompt. Each has a seed of its own: equal seeds give equal answers.
+    pub fn new(request: TurnRequest, numbers: Range<u64>) -> Self {
+        Self { request, numbers }
+    }
+
+    fn first(&self) -> TurnRequest {
+        let mut copy = self.request.clone();
+        copy.sampling.seed = copy.sampling.seed.map(|seed| seed.wrapping_add(self.numbers.start));
+        copy
+    }
 }
 
 /// Starts the turns of a request, unless its conversation was deleted since it began.
@@ -31,10 +57,10 @@ pub struct Choices {
 /// [`TurnError::Forgotten`] when the conversation was deleted; or the engine refuses the first turn.
 pub fn start(
     engine: Engine,
-    requests: Vec<TurnRequest>,
+    turns: Vec<Copies>,
     ticket: Option<&TurnTicket>,
 ) -> Result<Choices, TurnError> {
-    let start = || Choices::start(engine, requests);
+    let start = || Choices::start(engine, turns);
     match ticket {
         // The ticket's lock orders the two: `submit` comes before the deletion's `forget`, or never.
         Some(ticket) => ticket.unless_deleted(start).unwrap_or(Err(TurnError::Forgotten)),
@@ -42,25 +68,22 @@ pub fn start(
     }
 }
 
-/// `count` turns of one prompt. Each has a seed of its own: equal seeds give equal answers.
-pub fn copies(turn: TurnRequest, count: usize) -> impl Iterator<Item = TurnRequest> {
-    (0..count as u64).map(move |number| {
-        let mut copy = turn.clone();
-        copy.sampling.seed = turn.sampling.seed.map(|seed| seed.wrapping_add(number));
-        copy
-    })
-}
-
 impl Choices {
-    /// Submits the first of `requests`; the others follow later.
+    /// Submits the first of `turns`; the others follow later.
     ///
     /// # Errors
     /// When the engine refuses the first one.
-    fn start(engine: Engine, requests: Vec<TurnRequest>) -> Result<Self, TurnError> {
-        let mut later: VecDeque<_> = requests.into_iter().enumerate().collect();
-        let (index, first) = later.pop_front().expect("a request has at least one choice");
-        let running = vec![(index, engine.submit(first)?)];
-        Ok(Self { engine, running, ended: Vec::new(), later, first_is_cached: false })
+    fn start(engine: Engine, turns: Vec<Copies>) -> Result<Self, TurnError> {
+        let mut later: VecDeque<Copies> = turns.into();
+        later.retain(|copies| !copies.numbers.is_empty());
+        let first = later.front().expect("a request has at least one choice").first();
+        let turn = engine.submit(first)?;
+        let (running, ended) = (Vec::new(), Vec::new());
+        let mut choices =
+            Self { engine, running, ended, later, numbered: 0, first_is_cached: false };
+        let number = choices.next_number();
+        choices.running.push((number, turn));
+        Ok(choices)
     }
 
     /// The next event and its turn; `None` when all turns have ended. Cancelling the wait loses
@@ -88,20 +111,27 @@ impl Choices {
     /// Submits as many as the queue accepts. The rest wait while another turn of the request runs.
     fn start_later(&mut self) -> Result<(), (usize, TurnError)> {
         while self.first_is_cached
-            && let Some((index, request)) = self.later.front()
+            && let Some(request) = self.later.front().map(Copies::first)
         {
-            match self.engine.submit(request.clone()) {
-                Ok(turn) => self.running.push((*index, turn)),
-                Err(TurnError::Busy { .. }) if !self.running.is_empty() => break,
-                Err(error) => {
-                    let index = *index;
-                    self.later.pop_front();
-                    return Err((index, error));
-                }
+            let submitted = self.engine.submit(request);
+            if matches!(submitted, Err(TurnError::Busy { .. })) && !self.running.is_empty() {
+                break;
             }
-            self.later.pop_front();
+            let number = self.next_number();
+            self.running.push((number, submitted.map_err(|error| (number, error))?));
         }
         Ok(())
+    }
+
+    /// The number of the next turn, which is no later one any more.
+    fn next_number(&mut self) -> usize {
+        let copies = self.later.front_mut().expect("there is a next turn");
+        copies.numbers.next();
+        if copies.numbers.is_empty() {
+            self.later.pop_front();
+        }
+        self.numbered += 1;
+        self.numbered - 1
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<(usize, TurnEvent)> {
@@ -143,7 +173,8 @@ mod tests {
         let engine = Engine::start(model, ModelHash([7; 8]), None, options).unwrap();
         let chat = ConversationId::new("chat").unwrap();
         let request = TurnRequest::answer(Some(chat), vec![Token(97); 40], 4);
-        let mut choices = start(engine.clone(), vec![request], None).unwrap();
+        let turns = vec![Copies::new(request, 0..1)];
+        let mut choices = start(engine.clone(), turns, None).unwrap();
         let mut whole = 0;
         while let Some((_, event)) = choices.next().await {
             if let TurnEvent::Finished { timeline, .. } = event {

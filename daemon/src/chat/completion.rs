@@ -1,5 +1,6 @@
 //! From a completion request to its answer.
 
+use std::iter;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use serde_json::Value;
 use super::account::Extract;
 use super::answer::{Answer, NewAnswer};
 use super::assembly::Assembly;
-use super::choices::{self, Choices};
+use super::choices::{self, Choices, Copies};
 use super::grammar;
 use super::identity::{Identity, Session};
 use super::privacy::PrivacyFields;
@@ -155,7 +156,6 @@ impl CompletionJob {
         };
         let prompts: Vec<Vec<Token>> = request.prompts.iter().map(tokenize).collect();
         let mut turns = turns(&request, &prompts, engine.conversation_tokens());
-        turns[0].conversation = conversation;
         let grammar = request.form.as_ref().map(grammar::of_form).transpose()?.map(Arc::new);
         let banned = bad_words::banned(engine.model().as_ref(), &request.shape)?;
         for turn in &mut turns {
@@ -164,7 +164,13 @@ impl CompletionJob {
             turn.keep.in_memory = in_memory;
             turn.adapters = adapters.clone();
         }
-        turns[0].reports_progress = request.progress && request.shape.stream;
+        let reports_progress = request.progress && request.shape.stream;
+        let first = TurnRequest { conversation, reports_progress, ..turns[0].clone() };
+        // All choices of the first prompt, then all of the next.
+        let count = request.shape.choices as u64;
+        let others = turns.into_iter().enumerate();
+        let others = others.map(|(at, turn)| Copies::new(turn, u64::from(at == 0)..count));
+        let turns = iter::once(Copies::new(first, 0..1)).chain(others).collect();
         let choices = choices::start(engine, turns, ticket.as_ref())
             .map_err(|error| grammar::refused_form(request.form.as_ref(), "prompt", error))?;
         let prompt = prompts.first().cloned().unwrap_or_default();
@@ -208,7 +214,7 @@ fn fill_in(model: &dyn Model, prompts: &mut [Prompt], suffix: &str) -> Result<()
     Ok(())
 }
 
-/// All choices of the first prompt, then all of the next.
+/// One of each prompt.
 fn turns(
     request: &CompletionRequest,
     prompts: &[Vec<Token>],
@@ -232,6 +238,5 @@ fn turns(
         keep: Retention { default_class: CLASS_WITHOUT_TEXT, ..Retention::default() },
         ..TurnRequest::answer(None, prompt.clone(), max_tokens)
     };
-    let copies = request.shape.choices;
-    prompts.iter().flat_map(|prompt| choices::copies(turn(prompt), copies)).collect()
+    prompts.iter().map(turn).collect()
 }

@@ -18,7 +18,7 @@ use hob_slots::{ConversationId, Token, common_prefix};
 use super::account::Extract;
 use super::assembly::Reading;
 use super::branch_prompt::BranchPrompt;
-use super::choices;
+use super::choices::{self, Copies};
 use super::grammar::NoCall;
 use super::newest::Newest;
 use super::reanchor::{self, Anchored, Limits};
@@ -368,11 +368,10 @@ fn turn(
 }
 
 /// The turn that belongs to the conversation, and those of the further choices.
-fn with_others(first: TurnRequest, count: usize) -> Vec<TurnRequest> {
+fn with_others(first: TurnRequest, count: usize) -> Vec<Copies> {
     let other =
         TurnRequest { conversation: None, cold: false, reports_progress: false, ..first.clone() };
-    let others = choices::copies(other, count).skip(1);
-    std::iter::once(first).chain(others).collect()
+    vec![Copies::new(first, 0..1), Copies::new(other, 1..count as u64)]
 }
 
 /// How many tokens of the prompt a timeline of its conversation has.

@@ -1,7 +1,9 @@
 //! Requests whose parts multiply each other, given to the built hobd: each is refused before all of them together take
 //! memory.
 
-use hob_testkit::{Client, Launch, Memory};
+use std::path::Path;
+
+use hob_testkit::{Client, Hobd, Launch, Memory};
 use serde_json::{Value, json};
 
 /// For one request, beyond what the daemon has had before.
@@ -22,10 +24,24 @@ pub fn long_query() -> Value {
     json!({"query": "a ".repeat(64 << 10), "documents": vec!["b"; 2048]})
 }
 
+/// Its conversations have as many tokens as its cells.
+fn start(directory: &Path) -> Hobd {
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
+    launch.args(["--model", "fake", "--ctx", "4096", "--eviction", "off"]).start()
+}
+
 #[test]
 fn a_long_query_is_not_tokenized_for_each_of_many_texts() {
     let directory = tempfile::tempdir().unwrap();
-    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
-    let hobd = launch.args(["--model", "fake"]).start();
+    let hobd = start(directory.path());
     expect_refusal(&hobd.client, "/v1/rerank", &long_query(), "unsupported_model");
+}
+
+#[test]
+fn the_tokens_of_many_prompts_are_not_copied_for_each_answer_before_it_begins() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    // 25 MB of tokens.
+    let body = json!({"prompt": vec!["a".repeat(96 << 10); 64], "n": 16});
+    expect_refusal(&hobd.client, "/v1/completions", &body, "context_length_exceeded");
 }
