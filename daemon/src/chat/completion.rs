@@ -200,8 +200,18 @@ fn new_answer(request: &CompletionRequest, source: Source, subject: Subject) -> 
     }
 }
 
+/// Maximum bytes of the suffix, counted once for each prompt: it stands in each.
+const MAX_SUFFIX_BYTES: usize = 16 << 20;
+
 /// Asks for the text between each prompt and the suffix.
 fn fill_in(model: &dyn Model, prompts: &mut [Prompt], suffix: &str) -> Result<(), ApiError> {
+    let (count, most) = (prompts.len(), MAX_SUFFIX_BYTES >> 20);
+    if suffix.len().saturating_mul(count) > MAX_SUFFIX_BYTES {
+        let message = format!(
+            "`suffix`, which stands in each of {count} prompts, may have {most} MiB in all of them"
+        );
+        return Err(ApiError::field("suffix", message));
+    }
     for prompt in prompts {
         if let Prompt::Text(text) = prompt {
             *text = infill(model, text, suffix).ok_or_else(|| {

@@ -45,3 +45,14 @@ fn the_tokens_of_many_prompts_are_not_copied_for_each_answer_before_it_begins() 
     let body = json!({"prompt": vec!["a".repeat(96 << 10); 64], "n": 16});
     expect_refusal(&hobd.client, "/v1/completions", &body, "context_length_exceeded");
 }
+
+#[test]
+fn a_long_suffix_is_not_written_behind_each_of_many_prompts() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let behind =
+        |prompts: usize| json!({"prompt": vec!["a"; prompts], "suffix": "b".repeat(1 << 20)});
+    expect_refusal(&hobd.client, "/v1/completions", &behind(17), "invalid_value");
+    // This model has no marks for it.
+    expect_refusal(&hobd.client, "/v1/completions", &behind(16), "unsupported_model");
+}
