@@ -1,10 +1,10 @@
 //! The one thread that owns the context. It is the only caller of the backend.
 //!
 //! One round: receive commands, drop cancelled turns, admit waiting turns, compute one micro-batch,
-//! import restored KV for at most 20 ms, and do one bounded piece of housekeeping: the export of a
-//! block, or, when no prompt can be computed, of a whole state. The thread sleeps only when there is nothing
-//! to do. A prompt that no other turn waits beside is computed in long micro-batches, which a
-//! caller that arrives meanwhile interrupts. The thread waits for the disk where KV would be lost and no
+//! import restored KV for at most 20 ms, and do housekeeping: export about as many blocks as were computed, or, when
+//! no prompt can be computed, a whole state. The thread sleeps only when there is nothing to do. A prompt that no
+//! other turn waits beside is computed in long micro-batches, which a caller that arrives meanwhile interrupts. The
+//! thread waits for the disk where KV would be lost and no
 //! answer is being generated, and at most 5 ms for the first event of each restore.
 //!
 //! - `inbox`: receives commands and handles them

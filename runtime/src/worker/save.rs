@@ -1,7 +1,8 @@
 //! Exports KV to the tiers behind the answer.
 //!
-//! - One piece of housekeeping is one block or one snapshot, which bounds how long a micro-batch
-//!   waits. Blocks are exported while prompts are computed, one a micro-batch.
+//! - One piece of housekeeping is one block or one snapshot. Behind a micro-batch there are as many pieces as it had
+//!   blocks of rows, and one more, which bounds how long the next one waits. Blocks are exported while prompts are
+//!   computed.
 //! - A slow disk blocks no answer: KV waits in its cells. When those cells are needed first, the
 //!   engine waits for the writer, unless an answer is being generated. What would take longer than
 //!   [`MAX_WAIT`] is dropped, counted, and computed again later.
