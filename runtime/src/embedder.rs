@@ -9,17 +9,19 @@
 //! - The thread skips a text once the patience of its caller is over: otherwise it would compute all texts that their
 //!   callers have given up before it came to one that a caller waits for.
 //! - A text without a vector is no error: it is found by its words alone.
+//! - A panic ends the context and the text at hand, and not the thread: the next text makes a context again.
 //!
 //! [`recall`]: hob_slots::recall
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hob_slots::Token;
-use tracing::warn;
+use tracing::{error, warn};
 
 use crate::backend::{Backend, ContextShape, Model};
 use crate::background::{BEHIND_ANSWERS, lower_priority};
@@ -135,11 +137,14 @@ fn serve(model: &dyn Model, texts: &mpsc::Receiver<Text>) {
             continue;
         }
         let mut first = Some(first);
-        let made = model
-            .load_weights(&mut |_| ControlFlow::Continue(()))
-            .and_then(|()| model.with_context(shape, &mut |it| embed_all(it, &mut first, texts)));
-        if let Err(error) = made {
-            warn!(%error, "what left conversations is found by its words alone");
+        let embed = || {
+            model.load_weights(&mut |_| ControlFlow::Continue(()))?;
+            model.with_context(shape, &mut |it| embed_all(it, &mut first, texts))
+        };
+        match catch_unwind(AssertUnwindSafe(embed)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "what left conversations is found by its words alone"),
+            Err(_) => error!("the embedding model panicked: a text has no vector"),
         }
         // Also without a context: the memory that it lacked may be that of the weights.
         if let Err(error) = model.drop_weights() {
@@ -196,6 +201,18 @@ mod tests {
         let mut first = inbox.recv().ok();
         model.with_context(shape, &mut |it| embed_all(it, &mut first, &inbox)).unwrap();
         assert_eq!(answers.map(|answer| answer.recv().is_ok()), [false, true, false]);
+    }
+
+    #[test]
+    fn the_thread_goes_on_behind_a_text_that_made_it_panic() {
+        let embedder = Embedder::start(Arc::new(FakeModel::new().with_pooling("mean"))).unwrap();
+        let (vector, answer) = mpsc::channel();
+        let tokens = vec![Token(97); MAX_TOKENS + 1]; // Such a text has two micro-batches.
+        let until = Instant::now() + PATIENCE;
+        let texts = embedder.inner.texts.as_ref().unwrap();
+        texts.send(Text { tokens, vector, until }).unwrap();
+        assert!(answer.recv().is_err());
+        assert!(embedder.embed("where is the key?", PATIENCE).is_some());
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! - No lock is held while the model computes.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hob_slots::recall::sentences;
 use parking_lot::{Condvar, Mutex};
+use tracing::error;
 
 use super::counters::Counters;
 use super::passages::Indexed;
@@ -52,18 +54,27 @@ impl Unembedded {
     /// Makes vectors until it is closed.
     pub fn serve(&self, embedder: &Embedder, counters: &Counters) {
         while let Some(index) = self.next() {
-            let text = || index.upgrade()?.lock().unembedded();
-            while let Some((block, id, text)) = text() {
-                if self.state.lock().closed {
-                    return;
-                }
-                let of = |sentence: &&str| embedder.embed(sentence, PATIENCE);
-                let vectors: Vec<Vec<f32>> = sentences(&text).iter().filter_map(of).collect();
-                let is_made = !vectors.is_empty();
-                let Some(indexed) = index.upgrade() else { break };
-                indexed.lock().add_vectors(block, id, vectors);
-                Counters::add(&counters.embedded, u64::from(is_made));
+            let embed = || self.embed(&index, embedder, counters);
+            if catch_unwind(AssertUnwindSafe(embed)).is_err() {
+                Counters::add(&counters.panics, 1);
+                error!("blocks of a conversation have no vectors: their words find them");
             }
+        }
+    }
+
+    /// Makes vectors of the blocks that have none, as long as it is not closed and the conversation is not forgotten.
+    fn embed(&self, index: &Weak<Mutex<Indexed>>, embedder: &Embedder, counters: &Counters) {
+        let text = || index.upgrade()?.lock().unembedded();
+        while let Some((block, id, text)) = text() {
+            if self.state.lock().closed {
+                return;
+            }
+            let of = |sentence: &&str| embedder.embed(sentence, PATIENCE);
+            let vectors: Vec<Vec<f32>> = sentences(&text).iter().filter_map(of).collect();
+            let is_made = !vectors.is_empty();
+            let Some(indexed) = index.upgrade() else { return };
+            indexed.lock().add_vectors(block, id, vectors);
+            Counters::add(&counters.embedded, u64::from(is_made));
         }
     }
 
