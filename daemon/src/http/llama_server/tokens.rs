@@ -2,7 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use hob_runtime::Vocabulary;
 use hob_slots::Token;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::super::body::JsonBody;
@@ -26,7 +29,7 @@ pub async fn count(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
 }
 
 /// `POST /tokenize {"content", "add_special", "parse_special", "with_pieces"}`
-pub async fn tokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
+pub async fn tokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let content = fields.required_string("content")?.to_owned();
     let add_special = fields.boolean("add_special")?.unwrap_or(false);
@@ -34,15 +37,37 @@ pub async fn tokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Json<V
     let with_pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     let tokens = chat.tokenize(content, add_special, parse_special, "content").await?;
     let vocabulary = chat.engine().model().vocabulary();
-    let entry = |token: &Token| {
-        if with_pieces {
-            json!({"id": token.0, "piece": piece(vocabulary.piece(*token))})
-        } else {
-            token.0.into()
-        }
-    };
-    let entries: Vec<Value> = tokens.iter().map(entry).collect();
-    Ok(Json(json!({"tokens": entries})))
+    let tokens = Entries { tokens: &tokens, pieces: with_pieces.then_some(vocabulary) };
+    Ok(Json(Tokenized { tokens }).into_response())
+}
+
+#[derive(Serialize)]
+struct Tokenized<'t> {
+    tokens: Entries<'t>,
+}
+
+/// Serialised one by one: of a text of megabytes, each as a `Value` would take gigabytes together.
+struct Entries<'t> {
+    tokens: &'t [Token],
+    /// Where each token is an object with its piece.
+    pieces: Option<&'t Vocabulary>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    id: i32,
+    piece: Value,
+}
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let tokens = self.tokens.iter();
+        let Some(vocabulary) = self.pieces else {
+            return serializer.collect_seq(tokens.map(|token| token.0));
+        };
+        let entry = |token: &Token| Entry { id: token.0, piece: piece(vocabulary.piece(*token)) };
+        serializer.collect_seq(tokens.map(entry))
+    }
 }
 
 /// A token's text, or its bytes where they are a part of a character.
