@@ -20,6 +20,9 @@ const MAX_TOKENS: i64 = 1024;
 
 const MAX_PROMPTS: usize = 256;
 
+/// Each answers all prompts, also where the client has left.
+const MAX_STRATEGIES: usize = 16;
+
 /// `POST /v1/verify/correctness`: answers when all is compared.
 pub async fn compare(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let comparison = parsed(&body.value)?;
@@ -62,6 +65,10 @@ fn parsed(body: &Value) -> Result<Comparison, ApiError> {
     }
     let strategies = match fields.list("strategies")? {
         None => vec![Repair::None, Repair::default(), Repair::Full],
+        Some(names) if names.len() > MAX_STRATEGIES => {
+            let message = format!("`strategies` has {MAX_STRATEGIES} at most");
+            return Err(ApiError::field("strategies", message));
+        }
         Some(names) => {
             let strategy = |(at, name): (usize, &Value)| {
                 let refused = |why: String| ApiError::field(format!("strategies[{at}]"), why);

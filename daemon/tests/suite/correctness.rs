@@ -56,6 +56,7 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
     for (body, param) in [
         (json!({}), "prompts"),
         (json!({"prompts": ["it"], "strategies": ["some"]}), "strategies[0]"),
+        (json!({"prompts": ["it"], "strategies": vec!["none"; 17]}), "strategies"),
         (json!({"prompts": ["it"], "strategies": ["none", "selective"]}), "strategies[1]"),
         (json!({"prompts": ["it"], "strategies": ["head+selective:15"]}), "strategies[0]"),
         (json!({"prompts": ["it"], "max_tokens": 0}), "max_tokens"),
