@@ -236,6 +236,7 @@ fn turns(
         min_tokens: request.shape.min_tokens,
         stop: request.shape.stop.clone(),
         stop_tokens: request.shape.stop_tokens.clone(),
+        max_time_to_line: request.shape.max_time_to_line,
         logprobs: request.logprobs,
         logprobs_of_sampling: request.logprobs_of_sampling,
         ignore_eog: request.shape.ignore_eos,

@@ -80,7 +80,7 @@ impl Figures {
         self.stop = Some(match (end.stop_text, end.reason) {
             (Some(text), _) => Stop::Word(text),
             (None, FinishReason::Stop) => Stop::End,
-            (None, FinishReason::Length) => Stop::Limit,
+            (None, FinishReason::Length | FinishReason::Time) => Stop::Limit,
         });
         let is_cut = end.reason == FinishReason::Length;
         self.is_context_full = is_cut && is_context_full(self.predicted, end.max_tokens);

@@ -356,6 +356,7 @@ fn turn(
         min_tokens: shape.min_tokens,
         stop: shape.stop.clone(),
         stop_tokens: shape.stop_tokens.clone(),
+        max_time_to_line: shape.max_time_to_line,
         logprobs: request.logprobs,
         ignore_eog: shape.ignore_eos,
         purpose: purpose(shape),

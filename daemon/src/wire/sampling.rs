@@ -1,6 +1,7 @@
 //! The parameters that chat and completion requests share.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use hob_runtime::sample::Sampling;
 use hob_slots::Token;
@@ -180,6 +181,8 @@ pub struct Shape {
     pub stop: Vec<String>,
     /// Tokens that end it.
     pub stop_tokens: BTreeSet<Token>,
+    /// Behind this, from its first token on, the end of a line ends it.
+    pub max_time_to_line: Option<Duration>,
     /// Texts whose tokens the answer may not have.
     pub bad_words: Vec<String>,
     pub choices: usize,
@@ -241,6 +244,7 @@ impl Shape {
             given,
             stop: stop(fields)?,
             stop_tokens: stop_token_ids(fields, vocabulary)?,
+            max_time_to_line: max_time_to_line(fields)?,
             bad_words: bad_words(fields)?,
             choices: fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1) as usize,
             ignore_eos: fields.boolean("ignore_eos")?.unwrap_or(false),
@@ -337,6 +341,13 @@ fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
         return Err(ApiError::field("stop", message));
     }
     Ok(read)
+}
+
+/// llama-server's `t_max_predict_ms`, which its editors' plugins send. 0 and less: none.
+fn max_time_to_line(fields: &Fields<'_>) -> Result<Option<Duration>, ApiError> {
+    let millis = fields.integer("t_max_predict_ms", i64::MIN..=i64::MAX)?;
+    let millis = millis.and_then(|millis| u64::try_from(millis).ok());
+    Ok(millis.filter(|&millis| millis > 0).map(Duration::from_millis))
 }
 
 fn include_usage(fields: &Fields<'_>) -> Result<bool, ApiError> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Plan, World, merged, user};
+use crate::common::{Plan, World, merged, text, user};
 
 const COMPLETION: &str = "/completion";
 
@@ -115,7 +115,7 @@ fn a_bias_names_tokens_or_texts() {
 fn what_cannot_be_followed_is_refused_under_llama_servers_names() {
     let world = Plan::new().context_tokens(64).start();
     for (extra, param) in [
-        (json!({"t_max_predict_ms": 5}), "t_max_predict_ms"),
+        (json!({"t_max_predict_ms": "x"}), "t_max_predict_ms"),
         (json!({"n_predict": "x"}), "n_predict"),
         (json!({"n_probs": 50}), "n_probs"),
         (json!({"logit_bias": [1]}), "logit_bias[0]"),
@@ -124,6 +124,32 @@ fn what_cannot_be_followed_is_refused_under_llama_servers_names() {
     ] {
         let refused = world.post(COMPLETION, body(json!("a"), extra.clone()));
         assert_eq!((refused.status, &refused.error()["param"]), (400, &json!(param)), "{extra}");
+    }
+}
+
+#[test]
+fn an_answer_whose_time_is_over_ends_with_its_line() {
+    let world = World::new();
+    // A token each 10 ms.
+    let question = "Say this slowly: ab\ncd\nef";
+    let prompt = format!("<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n");
+    let fields = json!({"n_predict": -1, "t_max_predict_ms": 1});
+    let ended = complete(&world, json!(prompt), fields);
+    assert_eq!(ended["content"], "ab\n");
+    assert_eq!((&ended["stop_type"], &ended["truncated"]), (&json!("limit"), &json!(false)));
+
+    let asked = json!({"messages": [user(question)], "temperature": 0});
+    for (millis, said, reason) in [
+        (1, "ab", "length"),
+        (3_600_000, "ab\ncd\nef", "stop"),
+        (0, "ab\ncd\nef", "stop"),
+        (-1, "ab\ncd\nef", "stop"),
+    ] {
+        let body = merged(asked.clone(), &json!({"t_max_predict_ms": millis}));
+        let answer = world.post("/v1/chat/completions", body).json();
+        assert_eq!(text(&answer).trim_end(), said, "{millis}: {answer}");
+        assert_eq!(answer["choices"][0]["finish_reason"], reason, "{millis}");
+        assert_eq!(answer["hob"]["context_full"], false, "{millis}");
     }
 }
 

@@ -162,6 +162,16 @@ fn a_text_is_filled_in_with_the_marks_of_the_vocabulary() {
     begun["input_prefix"] = "fn add(a, b) ".into();
     begun["prompt"] = "{ ".into();
     assert_eq!(fills.client.post("/infill", &begun)["content"], text);
+    // As llama.vim and llama.vscode ask, and prepare the next question.
+    let of_plugin = json!({"stop": [], "n_indent": 0, "top_k": 40, "top_p": 0.9, "stream": false,
+        "samplers": ["top_k", "top_p", "infill"], "cache_prompt": true, "t_max_prompt_ms": 500,
+        "t_max_predict_ms": 600_000, "response_fields": ["content", "timings/predicted_n"]});
+    let suggested = fills.client.post("/infill", &merged(infill.clone(), &of_plugin));
+    assert_eq!((&suggested["content"], suggested.as_object().unwrap().len()), (&json!(text), 2));
+    let ahead = json!({"input_prefix": "", "input_suffix": "", "prompt": "", "n_predict": 0,
+        "samplers": [], "t_max_prompt_ms": 1, "t_max_predict_ms": 1, "response_fields": [""],
+        "input_extra": [{"filename": "a.rs", "text": "fn main() {}", "time": 1}]});
+    assert_eq!(fills.client.post("/infill", &ahead), json!({}));
     let mut beside = infill;
     beside["input_extra"] = json!([{"filename": "a.rs", "text": "fn main() {}"}]);
     let beside = fills.client.post("/infill", &beside);

@@ -34,6 +34,8 @@ pub enum FinishReason {
     Stop,
     /// `max_tokens` were generated, or the context is full.
     Length,
+    /// A line ended behind `max_time_to_line`.
+    Time,
 }
 
 /// A likely token and its natural-log probability.

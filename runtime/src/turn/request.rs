@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hob_slots::content::Repair;
 use hob_slots::format::SegmentRef;
@@ -48,6 +49,8 @@ pub struct TurnRequest {
     pub stop: Vec<String>,
     /// Tokens that end the answer, whose text does not contain them.
     pub stop_tokens: BTreeSet<Token>,
+    /// The answer ends with the first line break that comes no earlier than this behind its first token.
+    pub max_time_to_line: Option<Duration>,
     pub grammar: Option<Arc<Grammar>>,
     /// `Some(n)`: report each token's log-probability and those of the `n` likeliest.
     pub logprobs: Option<usize>,
@@ -90,6 +93,7 @@ impl TurnRequest {
             drafts: true,
             stop: Vec::new(),
             stop_tokens: BTreeSet::new(),
+            max_time_to_line: None,
             grammar: None,
             logprobs: None,
             logprobs_of_sampling: false,

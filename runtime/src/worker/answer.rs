@@ -106,6 +106,8 @@ impl Worker<'_> {
             Some(FinishReason::Stop)
         } else if full || turn.generated >= turn.request.max_tokens {
             Some(FinishReason::Length)
+        } else if turn.is_over_at(vocabulary.piece(token)) {
+            Some(FinishReason::Time)
         } else {
             None
         };
@@ -126,7 +128,7 @@ impl Worker<'_> {
     pub(super) fn finish(&mut self, index: usize, reason: FinishReason) {
         let ended = match reason {
             FinishReason::Stop => AnswerEnd::Turn,
-            FinishReason::Length => AnswerEnd::Unknown,
+            FinishReason::Length | FinishReason::Time => AnswerEnd::Unknown,
         };
         self.report_answer(index, ended);
         let budget = self.budget(index);

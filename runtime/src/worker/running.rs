@@ -197,6 +197,13 @@ impl Running {
         is_end || self.request.stop_tokens.contains(&token)
     }
 
+    /// Whether the answer ends with this piece of its text, because its time is over.
+    pub fn is_over_at(&self, piece: &[u8]) -> bool {
+        let (limit, first) = (self.request.max_time_to_line, self.first_token);
+        let is_late = limit.zip(first).is_some_and(|(limit, first)| first.elapsed() >= limit);
+        is_late && piece.contains(&b'\n')
+    }
+
     /// Whether the answer is too short to end with the next token.
     pub fn is_too_short(&self) -> bool {
         self.generated < self.request.min_tokens

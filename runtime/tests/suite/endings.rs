@@ -1,5 +1,7 @@
 //! Which tokens and texts end an answer, and how early they may.
 
+use std::time::Duration;
+
 use hob_runtime::sample::Sampling;
 use hob_runtime::{FinishReason, TurnError, TurnRequest};
 use hob_slots::Token;
@@ -79,6 +81,23 @@ fn a_stop_text_counts_behind_the_least_tokens() {
     });
     assert_eq!((answer.text.as_str(), answer.reason), ("xxx", FinishReason::Stop));
     assert_eq!(answer.tokens.len(), 5);
+}
+
+#[test]
+fn an_answer_whose_time_is_over_ends_with_its_line() {
+    let lines = "\n".repeat(10);
+    for (letters, secs, text, reason) in [
+        (['\n', 'y'], 0, "\n", FinishReason::Time),
+        (['x', 'y'], 0, "xxxxxxxxxx", FinishReason::Length),
+        (['\n', 'y'], 3_600, lines.as_str(), FinishReason::Length),
+    ] {
+        let (answer, _) = answered(|asked, _| TurnRequest {
+            sampling: only(letters),
+            max_time_to_line: Some(Duration::from_secs(secs)),
+            ..asked
+        });
+        assert_eq!((answer.text.as_str(), answer.reason), (text, reason));
+    }
 }
 
 #[test]

@@ -76,11 +76,11 @@ impl PartialChoice {
             LastToken::Text | LastToken::Stop => self.assembly.cut(),
         });
         self.reason = match reason {
-            FinishReason::Length if is_in_call => EndReason::Length,
+            FinishReason::Length | FinishReason::Time if is_in_call => EndReason::Length,
             FinishReason::Stop if is_cut => EndReason::Stop,
             _ if self.assembly.calls_tools() => EndReason::ToolCalls,
             FinishReason::Stop => EndReason::Stop,
-            FinishReason::Length => EndReason::Length,
+            FinishReason::Length | FinishReason::Time => EndReason::Length,
         };
         let run = if by_text { self.held.take_begun() } else { self.held.take_all() };
         Growth { delta, run }

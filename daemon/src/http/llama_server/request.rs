@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::http::translation::{self, behind, copied};
-use crate::wire::fields::{Fields, unsupported, whole, wrong_type};
+use crate::wire::fields::{Fields, whole, wrong_type};
 
 /// Further fields that mean the same here as for OpenAI's routes.
-const PASSED_ON: [&str; 21] = [
+const PASSED_ON: [&str; 22] = [
     "conversation",
     "frequency_penalty",
     "id_slot",
@@ -27,6 +27,7 @@ const PASSED_ON: [&str; 21] = [
     "stop",
     "store",
     "stream",
+    "t_max_predict_ms",
     "temperature",
     "timings_per_token",
     "top_k",
@@ -62,10 +63,6 @@ pub async fn translated(
     fields: &Fields<'_>,
     prompt: Value,
 ) -> Result<(Value, AnswerFields), ApiError> {
-    if fields.integer("t_max_predict_ms", i64::MIN..=i64::MAX)?.is_some_and(|limit| limit > 0) {
-        let message = "`t_max_predict_ms` is not supported: limit the answer by `n_predict`";
-        return Err(unsupported("t_max_predict_ms", message));
-    }
     let mut body = copied(fields, &PASSED_ON);
     body.insert("prompt".into(), prompt);
     let tokens = fields.integer("n_predict", -2..=i64::from(i32::MAX))?;
