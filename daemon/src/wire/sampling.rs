@@ -293,9 +293,10 @@ pub(super) fn max_tokens(fields: &Fields<'_>) -> Result<Option<usize>, ApiError>
     Ok(smallest)
 }
 
-/// Any 64 bits.
+/// Any 64 bits. -1 is none: clients of llama-server and vLLM send it for an open one.
 fn seed(fields: &Fields<'_>) -> Result<Option<u64>, ApiError> {
-    let Some(value) = fields.get("seed") else { return Ok(None) };
+    let value = fields.get("seed").filter(|seed| whole(seed) != Some(-1));
+    let Some(value) = value else { return Ok(None) };
     let bits = value.as_u64().or_else(|| whole(value).map(i64::cast_unsigned));
     bits.map(Some).ok_or_else(|| wrong_type(&fields.path("seed"), "an integer", value))
 }

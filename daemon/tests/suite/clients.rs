@@ -177,6 +177,24 @@ fn the_choices_of_a_seed_differ_and_repeat() {
 }
 
 #[test]
+fn a_seed_of_minus_one_is_another_one_each_time() {
+    let world = World::new();
+    for (path, place) in
+        [(CHAT, "/choices/0/message/content"), ("/v1/completions", "/choices/0/text")]
+    {
+        let texts = |seed: Value| {
+            let body = json!({"messages": [user("Tell me something.")], "prompt": "Something: ",
+                "seed": seed, "temperature": 2, "max_tokens": 24, "ignore_eos": true});
+            let one = |_| world.post(path, body.clone()).json().pointer(place).cloned().unwrap();
+            (0..2).map(one).collect::<Vec<_>>()
+        };
+        let (open, fixed) = (texts(json!(-1)), texts(json!(7)));
+        assert_ne!(open[0], open[1], "{path}");
+        assert_eq!(fixed[0], fixed[1], "{path}");
+    }
+}
+
+#[test]
 fn an_overflow_is_told_in_the_words_that_clients_look_for() {
     let world = Plan::new().context_tokens(64).start();
     let error = world.post(CHAT, json!({"messages": [user(&"long ".repeat(50))]})).error();
