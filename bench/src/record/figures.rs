@@ -74,8 +74,15 @@ impl Row {
 
     /// `None`: one side has no samples, or both are zero.
     pub fn ratio(&self) -> Option<f64> {
-        let of =
-            |hobd: f64, other: f64| if self.more_is_better { other / hobd } else { hobd / other };
+        let is_equal = |one: f64, other: f64| one.total_cmp(&other).is_eq();
+        if self.hobd.iter().chain(&self.other).all(|&sample| is_equal(sample, 0.0)) {
+            return None;
+        }
+        let of = |hobd: f64, other: f64| match self.more_is_better {
+            _ if is_equal(hobd, other) => 1.0, // Also a round in which both are zero.
+            true => other / hobd,
+            false => hobd / other,
+        };
         let ratio = if self.hobd.len() == self.other.len() {
             let rounds = self.hobd.iter().zip(&self.other);
             median(rounds.map(|(&hobd, &other)| of(hobd, other)))
@@ -168,6 +175,13 @@ mod tests {
         assert_eq!(more.missed(), Some("cold: 2.000, bar 1.02".to_owned()));
         assert_eq!(row(&[0.0], &[0.0]).ratio(), None);
         assert_eq!(row(&[0.0], &[0.0]).missed(), None);
+    }
+
+    #[test]
+    fn a_round_in_which_both_are_zero_is_in_favour_of_neither() {
+        assert_eq!(row(&[0.0, 0.0, 30.0], &[0.0, 0.0, 0.0]).ratio(), Some(1.0));
+        assert_eq!(row(&[0.0, 30.0, 30.0], &[0.0, 10.0, 10.0]).ratio(), Some(3.0));
+        assert_eq!(row(&[0.0, 10.0, 10.0], &[0.0, 30.0, 20.0]).ratio(), Some(0.5));
     }
 
     #[test]
