@@ -108,7 +108,7 @@ macro_rules! settings_table {
         AllowHost => allow_host: Vec<String> = texts(parse::hosts);
 
         /// Let every program on this machine, of any user, use these routes without the token: ollama
-        /// (those of Ollama's API, for clients that can send none) or none; needs a loopback address for
+        /// (those of Ollama's server, for clients that can send none) or none; needs a loopback address for
         /// listen. Web pages stay out
         #[setting(Daemon, "ollama|none", default = "none")]
         AllowWithoutToken => allow_without_token: OpenRoutes = open_routes(listen);

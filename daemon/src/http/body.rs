@@ -1,6 +1,7 @@
 //! Reads a request's body, bounded in size and time, and of the type that the route accepts.
 //!
 //! - JSON may come as any type: many clients send it as text or as a form.
+//! - A request without the token names no stored conversation: its text is for those who have the token.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use futures_util::StreamExt;
 use serde_json::Value;
 
 use super::Shared;
-use crate::chat::identity::Session;
+use super::guard::WithoutToken;
+use crate::chat::identity::{Identity, Session};
 use crate::error::{ApiError, ErrorKind};
 
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +33,18 @@ impl FromRequest<Shared> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, ApiError> {
+        let has_token = request.extensions().get::<WithoutToken>().is_none();
         let session = session(request.headers())?;
         let is_announced = announces_json(request.headers());
         let bytes = read_in_time(request, shared.limits).await?;
         let explained = |error| if is_announced { error } else { must_be("application/json") };
-        Ok(Self { value: parsed(&bytes).map_err(explained)?, session })
+        let value = parsed(&bytes).map_err(explained)?;
+        if !has_token && Identity::of(&value, &session)?.named().is_some() {
+            let message = "a conversation needs the token: send `Authorization: Bearer <token>`";
+            let refused = ApiError::new(ErrorKind::Unauthorized, message);
+            return Err(refused.param("conversation").code("missing_token"));
+        }
+        Ok(Self { value, session })
     }
 }
 

@@ -4,8 +4,8 @@
 //! - Origin: the daemon's own page and configured origins, with `*` all of them; others get 403. A CORS
 //!   header names only the origin that asked.
 //! - Token: for every route except `/health` and the files of the page. `X-Api-Key` may carry it, as
-//!   Anthropic's clients send it. With the setting `allow_without_token`, Ollama's routes need none, to programs
-//!   of this machine: a request that comes from a web page, or that a proxy passes on, needs it all the same.
+//!   Anthropic's clients send it. With the setting `allow_without_token`, the routes of Ollama's server need none, to
+//!   programs of this machine: a request that comes from a web page, or that a proxy passes on, needs it all the same.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::page;
-use super::paths::is_ollamas;
+use super::paths::is_of_ollamas_server;
 use crate::auth::AccessToken;
 use crate::error::{ApiError, ErrorKind};
 
@@ -60,7 +60,7 @@ impl Guard {
         Self { hosts, origins, token, opens_ollama: false }
     }
 
-    /// With `opens`, Ollama's routes need no token.
+    /// With `opens`, the routes of Ollama's server need no token.
     #[must_use]
     pub fn with_ollama_open(mut self, opens: bool) -> Self {
         self.opens_ollama = opens;
@@ -76,7 +76,7 @@ impl Guard {
             || text(headers, "sec-fetch-site").is_some_and(|site| site != "none");
         let is_passed_on = PROXY_HEADERS.iter().any(|name| headers.contains_key(*name));
         self.opens_ollama
-            && is_ollamas(request.uri().path())
+            && is_of_ollamas_server(request.uri().path())
             && peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback())
             && !is_of_page
             && !is_passed_on

@@ -23,6 +23,10 @@ const WITHOUT_VERSION: [&str; 7] = [
 ];
 const WITH_NAMES: [&str; 3] = ["/conversations", "/models", "/responses"];
 
+/// Routes of OpenAI's API that Ollama's server has, too. They read no stored text that the request does not name.
+const OPENAIS_OF_OLLAMA: [&str; 4] =
+    ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models"];
+
 /// How paths of other servers end, and what hobd has instead. The first that fits counts.
 const INSTEAD: [(&str, &str); 10] = [
     ("/chat/completions", "POST /v1/chat/completions"),
@@ -71,6 +75,11 @@ fn usual(path: &str) -> Option<String> {
 /// Whether a route of this path is one of Ollama's API.
 pub fn is_ollamas(path: &str) -> bool {
     path.starts_with("/api/")
+}
+
+/// Whether programs that were written for Ollama's server ask at this path: its own API, and OpenAI's.
+pub fn is_of_ollamas_server(path: &str) -> bool {
+    is_ollamas(path) || OPENAIS_OF_OLLAMA.contains(&path)
 }
 
 /// The path, for a message.

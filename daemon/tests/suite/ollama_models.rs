@@ -250,7 +250,7 @@ fn an_error_ends_a_stream_as_a_line() {
 }
 
 #[test]
-fn without_the_token_only_programs_of_this_machine_reach_only_ollamas_routes() {
+fn without_the_token_only_programs_of_this_machine_reach_only_the_routes_of_ollamas_server() {
     let world = Plan::new().opens_ollama().origin("*").start();
     let call = |method: &str, path: &str| Call::new(world.address, method, path);
     assert_eq!(call("GET", "/api/tags").send().status, 200);
@@ -260,8 +260,21 @@ fn without_the_token_only_programs_of_this_machine_reach_only_ollamas_routes() {
     // Clients send any token that they are given.
     let any = call("GET", "/api/tags").header("authorization", "Bearer ollama").send();
     assert_eq!(any.status, 200);
-    for path in ["/v1/models", "/v1/conversations", "/v1/status", "/metrics"] {
+    for path in ["/v1/models/local", "/v1/conversations", "/v1/status", "/metrics"] {
         assert_eq!(call("GET", path).send().status, 401, "{path}");
+    }
+    // Many have Ollama's address and no key, or one that cannot be changed, and speak OpenAI's API.
+    let openais = |path: &str, body: &Value| {
+        call("POST", path).header("authorization", "Bearer ollama").json(body).send()
+    };
+    let said = openais("/v1/chat/completions", &hello).json();
+    assert_eq!(said["choices"][0]["message"]["content"], "Hi");
+    assert_eq!(call("GET", "/v1/models").send().status, 200);
+    assert_eq!(openais("/v1/completions", &json!({"prompt": "a"})).status, 200);
+    let embedded = openais("/v1/embeddings", &json!({"input": "a"}));
+    assert_eq!(embedded.error()["code"], "unsupported_model");
+    for path in ["/v1/responses", "/v1/messages", "/v1/prewarm", "/v1/models/switch"] {
+        assert_eq!(openais(path, &hello).status, 401, "{path}");
     }
     for (name, value) in [
         ("origin", "http://evil.example"),
@@ -283,6 +296,7 @@ fn without_the_token_only_programs_of_this_machine_reach_only_ollamas_routes() {
         let mut body = stored.clone();
         body[name] = value.into();
         assert_eq!(error(&call("POST", "/api/chat").json(&body).send()).0, 401, "{name}");
+        assert_eq!(openais("/v1/chat/completions", &body).status, 401, "{name}");
     }
     let session = call("POST", "/api/chat").header("x-session-id", "room").json(&hello).send();
     assert_eq!(error(&session).0, 401);

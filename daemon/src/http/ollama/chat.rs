@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::Value;
 
+use super::super::body::JsonBody;
 use super::answer::Reply;
-use super::body::OllamaBody;
 use super::figures::Timer;
 use super::load::{self, KeepAlive, keep_alive};
 use super::messages::translated;
@@ -19,8 +19,8 @@ use crate::wire::fields::Fields;
 use crate::wire::form;
 
 /// `POST /api/chat`: without messages it loads the weights.
-pub async fn chat(State(chat): State<Chat>, body: OllamaBody) -> Result<Response, ApiError> {
-    let OllamaBody { value, session } = body;
+pub async fn chat(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
+    let JsonBody { value, session } = body;
     let fields = Fields::of_body(&value)?;
     let stay = keep_alive(&fields)?;
     let messages = fields.list("messages")?.map_or(&[][..], Vec::as_slice);

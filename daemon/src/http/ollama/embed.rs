@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use super::body::OllamaBody;
+use super::super::body::JsonBody;
 use super::figures::Timer;
 use super::load::{KeepAlive, keep_alive};
 use super::models::listed;
@@ -17,7 +17,7 @@ use crate::wire::embedding::{EmbeddingRequest, Embeddings, shortened};
 use crate::wire::fields::Fields;
 
 /// `POST /api/embed`: without a text it loads the weights.
-pub async fn embed(State(chat): State<Chat>, body: OllamaBody) -> Result<Json<Value>, ApiError> {
+pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
     let timer = Timer::start(chat.engine());
@@ -36,10 +36,7 @@ pub async fn embed(State(chat): State<Chat>, body: OllamaBody) -> Result<Json<Va
 }
 
 /// `POST /api/embeddings`: the vector of one text.
-pub async fn embed_one(
-    State(chat): State<Chat>,
-    body: OllamaBody,
-) -> Result<Json<Value>, ApiError> {
+pub async fn embed_one(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
     let vector = match fields.string("prompt")?.filter(|prompt| !prompt.is_empty()) {

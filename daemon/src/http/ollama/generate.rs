@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
+use super::super::body::JsonBody;
 use super::answer::Reply;
-use super::body::OllamaBody;
 use super::figures::Timer;
 use super::load::{self, KeepAlive, keep_alive};
 use super::messages::refuse_images;
@@ -16,8 +16,8 @@ use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
 
 /// `POST /api/generate`: without a prompt it loads the weights.
-pub async fn generate(State(chat): State<Chat>, body: OllamaBody) -> Result<Response, ApiError> {
-    let OllamaBody { value, session } = body;
+pub async fn generate(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
+    let JsonBody { value, session } = body;
     let fields = Fields::of_body(&value)?;
     let stay = keep_alive(&fields)?;
     let text = |name| Ok::<_, ApiError>(fields.string(name)?.filter(|text| !text.is_empty()));

@@ -5,12 +5,11 @@
 //! - `model` chooses nothing: a daemon runs one model, and `/api/tags` lists it.
 //! - Every error below `/api/` is `{"error": "message"}`, also those of the layers in front of the routes.
 //!
-//! Reading order: `body` (read, and what needs the token), `messages` and `request` (to OpenAI's form), `chat`,
-//! `generate`, `load` (empty requests, `keep_alive`), `answer` with `object`, `calls`, `figures` and `ndjson` (from pieces
-//! to lines), `embed`, `models`, `refused`, `errors`.
+//! Reading order: `messages` and `request` (to OpenAI's form), `chat`, `generate`, `load` (empty requests,
+//! `keep_alive`), `answer` with `object`, `calls`, `figures` and `ndjson` (from pieces to lines), `embed`, `models`,
+//! `refused`, `errors`.
 
 mod answer;
-mod body;
 mod calls;
 mod chat;
 mod embed;

@@ -9,8 +9,8 @@ use hob_runtime::Residency;
 use hob_slots::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::super::body::JsonBody;
 use super::super::upstream::unknown;
-use super::body::OllamaBody;
 use crate::chat::Chat;
 use crate::clock::rfc3339;
 use crate::error::ApiError;
@@ -81,7 +81,7 @@ pub async fn running(
 pub async fn show(
     State(models): State<Models>,
     State(chat): State<Chat>,
-    body: OllamaBody,
+    body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let name = match fields.string("model")? {
