@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use axum::Router;
@@ -49,6 +49,10 @@ use crate::watch::{self, Mode};
 
 /// How long a stop waits until the last answers are in the shared tier.
 const PUBLISHING: Duration = Duration::from_secs(3);
+
+/// How long a stop waits for answers and the shared tier together. The supervisor kills a daemon 10 s after the signal,
+/// and the engine saves KV in what is left.
+const BEFORE_SAVING: Duration = Duration::from_secs(6);
 
 /// A daemon that answers through its router, and does not listen on a socket yet.
 pub struct Daemon {
@@ -334,6 +338,7 @@ impl Daemon {
             restart = restart => ending = restart,
         }
         closes();
+        let closed = Instant::now();
         parts.storage.end_watches();
         // Detached answers may have no connection for which the server waits, and those of an agent have none.
         let of_agent = async {
@@ -344,7 +349,8 @@ impl Daemon {
         let others = async { tokio::join!(parts.chat.detached().all_end(), of_agent) };
         let ((), _) = tokio::join!(server.close(), timeout(GRACE, others)); // An error: one runs still.
         if let Some(sharing) = &parts.conversations.sharing {
-            sharing.flush(PUBLISHING).await;
+            let left = BEFORE_SAVING.saturating_sub(closed.elapsed());
+            sharing.flush(PUBLISHING.min(left)).await;
         }
         drop(parts);
 
