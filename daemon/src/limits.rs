@@ -11,7 +11,8 @@ use std::process::{Command, ExitStatus};
 pub struct Limits {
     /// Processor time, all threads together; `None` for a child that serves for long.
     pub cpu_secs: Option<u64>,
-    /// Address space: what it maps and allocates.
+    /// Address space: what it maps and allocates from then on. What this program's file and its libraries take is not part
+    /// of it: a build for CUDA contains NVIDIA's, of hundreds of megabytes.
     pub address_bytes: u64,
 }
 
@@ -60,9 +61,22 @@ impl Limits {
         if let Some(seconds) = self.cpu_secs {
             limit(Resource::Cpu, seconds, seconds + 1);
         }
-        limit(Resource::As, self.address_bytes, self.address_bytes);
+        let address_bytes = self.address_bytes.saturating_add(mapped_bytes());
+        limit(Resource::As, address_bytes, address_bytes);
         limit(Resource::Core, 0, 0);
     }
+}
+
+/// The address space that this process has taken; 0 where the system does not say.
+fn mapped_bytes() -> u64 {
+    mapped_in(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()).unwrap_or(0)
+}
+
+/// `status`: as Linux writes it of a process.
+fn mapped_in(status: &str) -> Option<u64> {
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    let kib: u64 = size.strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 /// Why a child ended, and whether that may lie outside of what it did.
@@ -82,4 +96,46 @@ pub fn cause(status: ExitStatus) -> (String, bool) {
 
 fn of_code(status: ExitStatus) -> (String, bool) {
     (status.code().map_or("no exit code".to_owned(), |code| format!("exit code {code}")), false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_space_of_a_process_is_read_from_what_linux_says_of_it() {
+        let status =
+            "Name:\thobd\nVmPeak:\t    2048 kB\nVmSize:\t    1024 kB\nVmLck:\t       0 kB\n";
+        assert_eq!(mapped_in(status), Some(1 << 20));
+        assert_eq!(mapped_in("Name:\thobd\n"), None);
+    }
+
+    /// A child has the limit: it is this program with this test alone.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_may_take_its_limit_beside_what_the_program_has_mapped() {
+        const IS_CHILD: &str = "HOB_TEST_IS_LIMITED";
+        const NAME: &str =
+            "limits::tests::a_child_may_take_its_limit_beside_what_the_program_has_mapped";
+        if std::env::var_os(IS_CHILD).is_some() {
+            // Address space alone: nothing writes to it.
+            let mapped = std::hint::black_box(vec![0_u8; 1 << 30]);
+            Limits { cpu_secs: None, address_bytes: 256 << 20 }.apply();
+            let within = std::hint::black_box(vec![0_u8; 128 << 20]);
+            let mut beyond = Vec::<u8>::new();
+            let reserved = beyond.try_reserve_exact(512 << 20);
+            std::hint::black_box((mapped, within, beyond));
+            assert!(reserved.is_err());
+            return;
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let child = child.args(["--exact", NAME, "--test-threads", "1"]).env(IS_CHILD, "1");
+        let output = child.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{:?}: {text}",
+            output.status
+        );
+    }
 }

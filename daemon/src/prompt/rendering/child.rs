@@ -18,7 +18,7 @@ pub(super) const FLAG: &str = "--render-templates";
 
 /// Maximum time for one prompt. The slowest template of llama.cpp's collection takes milliseconds.
 pub(super) const MAX_TIME: Duration = Duration::from_secs(10);
-/// Address space, the program included.
+/// Address space, without that of the program and its libraries.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 /// Stack of the thread that compiles and renders. Terms nest as deep as a template wants.
 pub(super) const STACK_BYTES: usize = 64 << 20;
