@@ -18,10 +18,9 @@ pub fn make(build: Portable) -> Result<(), Failure> {
     documents::copy(Path::new("."), &build.tree().join("share/doc/hob")).map_err(failed)?;
     let (name, target) = (name(build), build.target());
     let path = format!("{target}/{name}.tar.gz");
-    let renamed = format!("s,^\\.,{name},");
     let tree = build.tree().display().to_string();
-    let pack = format!("tar --owner=0 --group=0 --transform {renamed} -czf {path} -C {tree} .");
-    Line::new(&pack).run()?;
+    let options = options(&name, cfg!(target_os = "macos"));
+    Line::new(&format!("tar {options} -czf {path} -C {tree} .")).run()?;
     let elsewhere = format!("{target}/unpacked");
     fs::remove_dir_all(&elsewhere).or_else(super::absent).map_err(failed)?;
     fs::create_dir_all(&elsewhere).map_err(failed)?;
@@ -38,6 +37,17 @@ fn name(build: Portable) -> String {
     use std::env::consts::{ARCH, OS};
     let device = build.gpu.map(|gpu| format!("-{}", gpu.feature())).unwrap_or_default();
     format!("hob-{}-{OS}-{ARCH}{device}", env!("CARGO_PKG_VERSION"))
+}
+
+/// What makes tar put the files below a directory of this name, as those of root. macOS has BSD's tar, which has other
+/// options for it.
+fn options(name: &str, is_macos: bool) -> String {
+    let renamed = format!(",^\\.,{name},");
+    if is_macos {
+        format!("--uid 0 --gid 0 -s {renamed}")
+    } else {
+        format!("--owner=0 --group=0 --transform s{renamed}")
+    }
 }
 
 /// Without AVX, with it, and with AVX2, as QEMU knows them.
@@ -87,5 +97,18 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tar_of_macos_gets_options_that_it_knows() {
+        let bsd = options("hob-0.1.0-macos-aarch64", true);
+        assert_eq!(bsd, "--uid 0 --gid 0 -s ,^\\.,hob-0.1.0-macos-aarch64,");
+        let gnu = options("hob-0.1.0-linux-x86_64", false);
+        assert_eq!(gnu, "--owner=0 --group=0 --transform s,^\\.,hob-0.1.0-linux-x86_64,");
     }
 }
