@@ -44,6 +44,9 @@ struct Input<'a> {
 /// What the child answers: to the source nothing, to an input the prompt; else why not.
 type Reply = Result<String, RenderError>;
 
+/// Longest reason, in characters. A template may refuse messages with a text as long as its memory.
+const MAX_REASON: usize = 1000;
+
 /// Why a template writes no prompt.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RenderError {
@@ -70,7 +73,12 @@ impl From<TemplateError> for RenderError {
                 Cause::Messages
             }
         };
-        Self { reason: error.to_string(), cause }
+        let mut reason = error.to_string();
+        if let Some((end, _)) = reason.char_indices().nth(MAX_REASON) {
+            reason.truncate(end);
+            reason.push('…');
+        }
+        Self { reason, cause }
     }
 }
 
@@ -263,6 +271,14 @@ mod tests {
             add_generation_prompt: true,
             extra: &extra,
         })
+    }
+
+    #[test]
+    fn a_reason_is_cut_however_much_a_template_writes() {
+        let reason = |text: String| RenderError::from(TemplateError::Refused(text)).reason;
+        assert_eq!(reason("no é".to_owned()), "no é");
+        assert_eq!(reason("é".repeat(MAX_REASON)).chars().count(), MAX_REASON);
+        assert_eq!(reason("é".repeat(1 << 20)), "é".repeat(MAX_REASON) + "…");
     }
 
     #[test]
