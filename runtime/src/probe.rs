@@ -27,6 +27,11 @@ const ANSWER_TOKENS: usize = 2;
 /// Control tokens whose written form is tokenized.
 const MAX_MARKS: usize = 32;
 
+/// Tokens of a vocabulary, and bytes of all of them together, at most. Real ones have some 300,000 tokens and 3 MB. What a
+/// daemon makes of them, to find marks in texts and for grammars, takes up to a hundred times as much memory.
+const MAX_TOKENS: usize = 1 << 22;
+const MAX_TOKENS_BYTES: usize = 8 << 20;
+
 /// What texts are made of: letters, digits, scripts without spaces, marks on letters, symbols beyond
 /// 16 bits, control characters, nothing.
 const TEXTS: [&str; 8] = [
@@ -64,6 +69,11 @@ impl fmt::Display for Stage {
 pub enum Defect {
     #[error("its vocabulary is empty")]
     NoVocabulary,
+    #[error(
+        "its vocabulary has {tokens} tokens of {bytes} bytes in all: more than {MAX_TOKENS} tokens or \
+         {MAX_TOKENS_BYTES} bytes"
+    )]
+    LargeVocabulary { tokens: usize, bytes: usize },
     #[error("its tokenizer makes no tokens of a text")]
     NoTokens,
     #[error("its tokenizer writes the token {token}, and its vocabulary has {size}")]
@@ -126,9 +136,7 @@ pub fn probe_adapter(
 /// The tokens of a prompt.
 fn tokenize(model: &dyn Model) -> Result<Vec<Token>, Defect> {
     let vocabulary = model.vocabulary();
-    if vocabulary.is_empty() {
-        return Err(Defect::NoVocabulary);
-    }
+    measure(vocabulary)?;
     let marks = marks(vocabulary);
     let long = ["a", "1", " ", "水", "\n", "ab ", "!?"].map(|piece| piece.repeat(2048));
     let texts = TEXTS.into_iter().chain(long.iter().map(String::as_str)).chain([marks.as_str()]);
@@ -140,6 +148,20 @@ fn tokenize(model: &dyn Model) -> Result<Vec<Token>, Defect> {
     let mut prompt = model.tokenize(TEXTS[0], true, true);
     prompt.truncate(PROMPT_TOKENS);
     if prompt.is_empty() { Err(Defect::NoTokens) } else { Ok(prompt) }
+}
+
+/// Checks how large the vocabulary is.
+fn measure(vocabulary: &Vocabulary) -> Result<(), Defect> {
+    let tokens = vocabulary.len();
+    let ids = (0..tokens).filter_map(|id| i32::try_from(id).ok()).map(Token);
+    let bytes: usize = ids.map(|token| vocabulary.piece(token).len()).sum();
+    if tokens == 0 {
+        Err(Defect::NoVocabulary)
+    } else if tokens > MAX_TOKENS || bytes > MAX_TOKENS_BYTES {
+        Err(Defect::LargeVocabulary { tokens, bytes })
+    } else {
+        Ok(())
+    }
 }
 
 /// The written forms of the first control tokens.
@@ -220,6 +242,7 @@ mod tests {
     use super::*;
     use crate::MemoryKind;
     use crate::backend::fake::FakeModel;
+    use crate::vocabulary::TokenKind;
 
     #[test]
     fn a_model_of_every_kind_passes_each_stage() {
@@ -232,6 +255,20 @@ mod tests {
         for pooling in ["mean", "last", "rank"] {
             assert_eq!(probe(&FakeModel::new().with_pooling(pooling), &mut |_| {}), Ok(()));
         }
+    }
+
+    #[test]
+    fn a_vocabulary_that_would_swell_a_daemon_is_a_defect() {
+        let measured = |pieces: Vec<Vec<u8>>| {
+            let pieces = pieces.into_iter().map(|piece| (piece, TokenKind::default()));
+            measure(&Vocabulary::new(pieces, None, None, false))
+        };
+        assert_eq!(measured(Vec::new()), Err(Defect::NoVocabulary));
+        assert_eq!(measured(vec![vec![b'a'; 64]; 1000]), Ok(()));
+        let bytes = MAX_TOKENS_BYTES + 1;
+        let defect = measured(vec![vec![b'a'; bytes]]).unwrap_err();
+        assert_eq!(defect, Defect::LargeVocabulary { tokens: 1, bytes });
+        assert!(defect.to_string().ends_with("4194304 tokens or 8388608 bytes"), "{defect}");
     }
 
     #[test]
