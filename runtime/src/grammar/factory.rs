@@ -23,6 +23,12 @@ use crate::vocabulary::Vocabulary;
 /// Compiled grammars in the cache.
 const MAX_COMPILED: usize = 8;
 
+/// Longest token that a grammar may choose, and the length of all of them together. toktrie panics behind 1,024 bytes
+/// without another token that branches off, recurses once a byte, and panics if more than 2^22 bytes follow no equal ones.
+/// The longest token of a real vocabulary has 1,024 bytes (GLM-4: spaces), and the largest vocabulary 3 MB.
+const MAX_WORD_BYTES: usize = 1024;
+const MAX_WORDS_BYTES: usize = 4_000_000;
+
 /// Compiles grammars; one per model.
 pub struct GrammarFactory {
     parsers: ParserFactory,
@@ -136,14 +142,7 @@ fn too_long_a_row(matcher: &Matcher) -> Option<usize> {
 }
 
 fn trie(vocabulary: &Vocabulary) -> TokTrie {
-    let tokens = (0..).map(Token).take(vocabulary.len());
-    let mut words: Vec<Vec<u8>> = tokens
-        .map(|token| {
-            let piece = vocabulary.piece(token);
-            let special = vocabulary.is_control(token) || vocabulary.is_eog(token);
-            if special && !piece.is_empty() { marked(piece) } else { piece.to_vec() }
-        })
-        .collect();
+    let mut words = words(vocabulary, MAX_WORDS_BYTES);
     let mut ends: Vec<u32> =
         vocabulary.eog_tokens().iter().map(|token| token.0.cast_unsigned()).collect();
     if ends.is_empty() {
@@ -153,6 +152,23 @@ fn trie(vocabulary: &Vocabulary) -> TokTrie {
     }
     let size = u32::try_from(words.len()).expect("a vocabulary has fewer than 2^31 tokens");
     TokTrie::from(&TokRxInfo::new(size, ends[0]), &words).with_eos_tokens(&ends)
+}
+
+/// The bytes of the tokens. Those that are too long, and those that do not fit into `left` bytes, have none, so no grammar
+/// allows them.
+pub(super) fn words(vocabulary: &Vocabulary, mut left: usize) -> Vec<Vec<u8>> {
+    let tokens = (0..).map(Token).take(vocabulary.len());
+    let word = |token| {
+        let piece = vocabulary.piece(token);
+        let special = vocabulary.is_control(token) || vocabulary.is_eog(token);
+        let word = if special && !piece.is_empty() { marked(piece) } else { piece.to_vec() };
+        if word.len() > MAX_WORD_BYTES.min(left) {
+            return Vec::new();
+        }
+        left -= word.len();
+        word
+    };
+    tokens.map(word).collect()
 }
 
 /// The form in which llguidance distinguishes a control token from its text.

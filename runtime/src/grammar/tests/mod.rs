@@ -16,6 +16,7 @@ mod measure;
 mod order;
 mod refusals;
 mod values;
+mod vocabularies;
 
 const END: &str = "<|im_end|>";
 
