@@ -11,7 +11,10 @@ use crate::fit::{Demand, Estimate, mtp_kv_bytes};
 use crate::gguf::Header;
 use crate::shards::{self, Group};
 use crate::source::Source;
-use crate::summary::Summary;
+use crate::summary::{Summary, has_long_factors, original_context};
+
+/// llama.cpp rounds the tokens of a context up to a multiple of it.
+const CONTEXT_STEP: u64 = 256;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelFile {
@@ -53,12 +56,15 @@ impl ModelFile {
             return Err(ModelError::NotUtf8 { path });
         }
         let (mut size_bytes, mut weights_bytes) = (header.file_bytes, header.tensor_bytes());
-        for shard in &group.files[1..] {
-            let header = Header::open(shard)?;
-            size_bytes = size_bytes.saturating_add(header.file_bytes);
-            weights_bytes = weights_bytes.saturating_add(header.tensor_bytes());
-        }
         let mut summary = Summary::of(&header);
+        for shard in &group.files[1..] {
+            let shard = Header::open(shard)?;
+            size_bytes = size_bytes.saturating_add(shard.file_bytes);
+            weights_bytes = weights_bytes.saturating_add(shard.tensor_bytes());
+            if has_long_factors(&shard) {
+                summary.short_context = original_context(&header);
+            }
+        }
         if summary.sampling.iter().all(|entry| entry.parameter.is_none()) {
             summary.sampling.extend(cards::sampling_of(&header, &group.stem));
         }
@@ -81,6 +87,12 @@ impl ModelFile {
     /// The part of the estimate's KV that the MTP heads of the file have, in a context of their own.
     pub fn mtp_kv_bytes(&self, demand: &Demand) -> u64 {
         mtp_kv_bytes(&self.summary, demand)
+    }
+
+    /// Whether a context of `tokens` has other KV than a short one, see [`Summary::short_context`].
+    pub fn rotates_by_long_factors(&self, tokens: u64) -> bool {
+        let tokens = tokens.next_multiple_of(CONTEXT_STEP);
+        self.summary.short_context.is_some_and(|short| tokens > short)
     }
 
     /// Whether both are the same file on disk.
@@ -122,6 +134,30 @@ mod tests {
             let model = ModelFile::open(path).unwrap();
             assert_eq!((model.name.as_str(), &model.path), ("big", &first));
             assert_eq!(model.weights_bytes, (64 + 32) * 4);
+        }
+    }
+
+    #[test]
+    fn a_context_that_is_longer_than_the_original_one_has_other_kv_by_long_factors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let phi = || {
+            let gguf = Gguf::new("phi3").number("phi3.context_length", 8192);
+            gguf.number("phi3.rope.scaling.original_context_length", 4096)
+        };
+        let long = "rope_factors_long.weight";
+        phi().tensor("a", 64).write(&path("one.gguf"));
+        phi().tensor(long, 48).write(&path("long.gguf"));
+        phi().tensor("a", 64).write(&path("big-00001-of-00002.gguf"));
+        Gguf::new("phi3").tensor(long, 48).write(&path("big-00002-of-00002.gguf"));
+        for (name, expected) in [
+            ("one.gguf", [false; 4]),
+            ("long.gguf", [false, false, true, true]),
+            ("big-00001-of-00002.gguf", [false, false, true, true]),
+        ] {
+            let model = ModelFile::open(&path(name)).unwrap();
+            let is_long = [64, 4096, 4097, 8192].map(|it| model.rotates_by_long_factors(it));
+            assert_eq!(is_long, expected, "{name}");
         }
     }
 

@@ -55,6 +55,10 @@ pub struct Summary {
     /// The sampling parameters that the file recommends.
     #[serde(skip)]
     pub sampling: Vec<SamplingEntry>,
+    /// Tokens of context up to which llama.cpp rotates K by the short factors of the file, and from which on by the long ones
+    /// (LongRoPE): all KV differs. `None`: it rotates alike in every context.
+    #[serde(skip)]
+    pub short_context: Option<u64>,
 }
 
 /// The memory family of a model, which decides how its KV can be saved.
@@ -126,12 +130,25 @@ impl Summary {
             ),
             is_latent: is_given("attention.key_length_mla")
                 && is_given("attention.value_length_mla"),
+            short_context: original_context(header).filter(|_| has_long_factors(header)),
             n_caching: caching(&facts, n_layer),
             n_head_kv,
             recurrent,
             window,
         }
     }
+}
+
+/// Whether the file, which may be one of several, has the factors of LongRoPE for long contexts.
+pub(crate) fn has_long_factors(header: &Header) -> bool {
+    header.tensors.iter().any(|tensor| tensor.name == "rope_factors_long.weight")
+}
+
+/// Tokens of context before it was extended.
+pub(crate) fn original_context(header: &Header) -> Option<u64> {
+    let facts = Facts { header, architecture: architecture(header) };
+    let original = facts.number("rope.scaling.original_context_length");
+    original.filter(|tokens| *tokens > 0).or_else(|| facts.number("context_length"))
 }
 
 fn architecture(header: &Header) -> &str {

@@ -1,7 +1,8 @@
 //! The fingerprint of a model, which names its directory.
 //!
 //! - Every option that changes the *meaning* of KV bytes is a field, and no other. The number of
-//!   slots and the context size are left out, so resizing orphans no file.
+//!   slots and the context size are left out, so resizing orphans no file, but for models that rotate by other
+//!   factors in long contexts (LongRoPE): there `rope.scaling` is `longrope` in these.
 //! - The hash covers all fields as text in a fixed order, so it is the same on every machine. The
 //!   fields are saved as `model.toml`, for people and for [`Fingerprint::difference`].
 

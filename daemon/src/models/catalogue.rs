@@ -37,8 +37,8 @@ const BUNDLED_FILE: &str = "hob-tiny-f16.gguf";
 /// The fakes that tests run. Their fingerprints differ.
 pub(super) const FAKE_MODELS: [&str; 2] = ["fake", "fake:second"];
 
-/// The fingerprint of a model file under the settings of this daemon.
-pub type Naming = Box<dyn Fn(FileDigest) -> ModelHash + Send + Sync>;
+/// The fingerprint of a model file under the settings of this daemon, and by whether it rotates by long factors.
+pub type Naming = Box<dyn Fn(FileDigest, bool) -> ModelHash + Send + Sync>;
 
 /// What [`Catalogue`] is made of.
 pub struct Options {
@@ -233,7 +233,6 @@ impl Catalogue {
         let (models, problems) = self.discover();
         let mut list = self.without_entries(&models, problems);
         let hashes = HashCache::at(self.options.hashes.clone());
-        let saved_kv = |model: &ModelFile| self.saved_kv_of_file(&hashes, model);
         let files = models.iter().map(|model| {
             let is_bundled = cfg!(feature = "llama")
                 && model.source == Source::Own
@@ -243,7 +242,8 @@ impl Catalogue {
             let contexts = self.contexts(model, is_current, usable);
             // Unknown where the system does not report its free memory.
             let room = list.free_bytes.map(|_| usable);
-            Entry::of_file(model, is_bundled, is_current, saved_kv(model), contexts, room)
+            let saved_kv = self.saved_kv_of_file(&hashes, model, contexts.chosen.tokens);
+            Entry::of_file(model, is_bundled, is_current, saved_kv, contexts, room)
         });
         let mut entries: Vec<Entry> = self.fake_models().chain(files).collect();
         entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.
@@ -330,9 +330,16 @@ impl Catalogue {
         })
     }
 
-    fn saved_kv_of_file(&self, hashes: &HashCache, model: &ModelFile) -> Option<SavedKv> {
+    /// `tokens`: of its context.
+    fn saved_kv_of_file(
+        &self,
+        hashes: &HashCache,
+        model: &ModelFile,
+        tokens: u64,
+    ) -> Option<SavedKv> {
         let content = hashes.cached(&model.files)?;
-        self.saved_kv((self.options.naming)(FileDigest(content.0)))
+        let is_long = model.rotates_by_long_factors(tokens);
+        self.saved_kv((self.options.naming)(FileDigest(content.0), is_long))
     }
 
     /// Reads no model file.

@@ -54,6 +54,7 @@ mod real {
     pub struct Loaded {
         found: beside::Found,
         model: LlamaModel,
+        context: ChosenContext,
     }
 
     /// Finds the file of the settings' draft model, and has a child try it. `None`: there is none, or
@@ -78,7 +79,7 @@ mod real {
             };
             let goes_on = &mut |_| ControlFlow::Continue(());
             match LlamaModel::load_telling(&self.0.file.path, options, goes_on) {
-                Ok(model) => Ok(Loaded { found: self.0, model }),
+                Ok(model) => Ok(Loaded { found: self.0, model, context }),
                 Err(error) => Err(refused(self.0.file.name, error.to_string())),
             }
         }
@@ -99,9 +100,11 @@ mod real {
             loaded: Result<Loaded, Refused>,
             target: &dyn Model,
         ) -> Self {
-            let checked = loaded.and_then(|Loaded { found, model }| {
+            let checked = loaded.and_then(|Loaded { found, model, context }| {
                 let digest = FileDigest(found.content.0);
                 let fingerprint = model_file::fingerprint(resolved, digest, STATE_FORMAT, &[]);
+                let is_long = found.file.rotates_by_long_factors(context.tokens);
+                let fingerprint = model_file::in_context(fingerprint, is_long);
                 let fingerprint = Fingerprint { drafts: true, ..fingerprint };
                 let name = found.file.name.clone();
                 match DraftModel::new(Arc::new(model), fingerprint.hash(), target) {

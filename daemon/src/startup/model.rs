@@ -126,7 +126,7 @@ mod real {
     use super::*;
     use crate::models::{DeviceSettings, devices};
     use crate::startup::model_file::{
-        STATE_FORMAT, context_settings, find, hash, loads_mtp, placement, probe_cache,
+        STATE_FORMAT, context_settings, find, hash, in_context, loads_mtp, placement, probe_cache,
     };
     use crate::startup::{Step, adapters, drafter, probe, template};
 
@@ -167,6 +167,8 @@ mod real {
             report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 })
         })?;
         let mut estimate = file.estimate(&wanted.demand(context.tokens));
+        let fingerprint = fingerprint(resolved, FileDigest(content.0), STATE_FORMAT, &loras);
+        let is_long = file.rotates_by_long_factors(context.tokens);
         let mut files = file.files;
         let drafter = draft_file.map(|loaded| {
             let drafter = Drafter::of(resolved, loaded, &model);
@@ -186,7 +188,7 @@ mod real {
             drafter,
             recall_model,
             model: Arc::new(model),
-            fingerprint: fingerprint(resolved, FileDigest(content.0), STATE_FORMAT, &loras),
+            fingerprint: in_context(fingerprint, is_long),
             name: file.name,
             shown: file.path.display().to_string(),
             files,

@@ -3,7 +3,7 @@
 
 use hob_config::{DraftChoice, Resolved, Settings, paths};
 use hob_models::{ContextSettings, ProbeCache, Roots};
-use hob_slots::fingerprint::{FileDigest, Fingerprint, Lora};
+use hob_slots::fingerprint::{FileDigest, Fingerprint, Lora, Rope};
 
 #[cfg(feature = "llama")]
 pub use hob_runtime::backend::llama::STATE_FORMAT;
@@ -30,6 +30,15 @@ pub(super) fn fingerprint(
         rope: Default::default(),
         loras: loras.to_vec(),
     }
+}
+
+/// The same in a context in which the model `rotates_by_long_factors`, where all its KV is other KV.
+pub(super) fn in_context(fingerprint: Fingerprint, rotates_by_long_factors: bool) -> Fingerprint {
+    if !rotates_by_long_factors {
+        return fingerprint;
+    }
+    let rope = Rope { scaling: "longrope".to_owned(), ..fingerprint.rope.clone() };
+    Fingerprint { rope, ..fingerprint }
 }
 
 /// Whether the MTP heads of a model may guess, and are tried with its file.

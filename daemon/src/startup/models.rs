@@ -5,7 +5,9 @@ use hob_models::Roots;
 
 use super::ModelSwitch;
 use super::engine::Opened;
-use super::model_file::{STATE_FORMAT, context_settings, fingerprint, probe_cache, roots};
+use super::model_file::{
+    STATE_FORMAT, context_settings, fingerprint, in_context, probe_cache, roots,
+};
 use crate::models::{Catalogue, CurrentModel, DeviceSettings, Options};
 
 /// `custom_roots`: replace the directories of models.
@@ -41,8 +43,9 @@ pub(super) fn catalogue(
         fixed: resolved.fixed(Key::Model).map(ToString::to_string),
         fixed_context: resolved.fixed(Key::Ctx).map(ToString::to_string),
         failure: model_switch.failure().cloned(),
-        naming: Box::new(move |content| {
-            fingerprint(&resolved, content, STATE_FORMAT, &loras).hash()
+        naming: Box::new(move |content, rotates_by_long_factors| {
+            let fingerprint = fingerprint(&resolved, content, STATE_FORMAT, &loras);
+            in_context(fingerprint, rotates_by_long_factors).hash()
         }),
     })
 }

@@ -202,7 +202,7 @@ mod tests {
             context: context_settings(settings),
             devices: DeviceSettings::of(settings),
             store: None,
-            naming: Box::new(|_| ModelHash([0; 8])),
+            naming: Box::new(|_, _| ModelHash([0; 8])),
             current,
             residency: watch::channel(Residency::Resident).1,
             fixed: None,

@@ -88,6 +88,39 @@ fn kv_that_was_saved_with_one_context_is_restored_with_another() {
     }
 }
 
+/// As LongRoPE does: by one list of factors up to 1,024 tokens of context, and by another one beyond.
+#[cfg(feature = "llama")]
+fn rotated_by_the_length_of_the_context() -> hob_testkit::Gguf {
+    let bundled = hob_testkit::Gguf::open(&hob_testkit::asset("hob-tiny-f16.gguf"));
+    bundled
+        .text("llama.rope.scaling.type", "longrope")
+        .number("llama.rope.scaling.original_context_length", 1024)
+        .tensor("rope_factors_long.weight", [16, 1], &[4.0; 16])
+        .tensor("rope_factors_short.weight", [16, 1], &[1.0; 16])
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn kv_is_not_used_in_a_context_in_which_the_model_rotates_it_otherwise() {
+    let home = Home::new();
+    let path = home.path().join("model.gguf");
+    rotated_by_the_length_of_the_context().write(&path);
+    let with_context = |ctx: &str| {
+        let launch = home.launch.clone().args(["--model".into(), path.clone().into_os_string()]);
+        launch.args(["--ctx", ctx]).start()
+    };
+    let hobd = with_context("1024");
+    say(&hobd.client, "room", &"My locker code is 48213. ".repeat(12));
+    home.stop(hobd);
+    for (ctx, is_restored) in [("2048", false), ("1000", true)] {
+        let hobd = with_context(ctx);
+        let hob = say_with(&hobd.client, "room", "And now?", json!({}));
+        let from_disk = hob["tokens"]["disk"].as_u64();
+        assert_eq!(from_disk > Some(64), is_restored, "{ctx}: {hob}");
+        home.stop(hobd);
+    }
+}
+
 /// The fixture of Qwen 2, whose context is the one of the file.
 #[cfg(feature = "llama")]
 fn fixture() -> std::path::PathBuf {
