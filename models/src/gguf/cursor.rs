@@ -4,6 +4,9 @@ use std::io::{BufRead, ErrorKind, Seek};
 
 use crate::error::GgufError;
 
+/// Maximum size of a header. Vocabularies have some megabytes.
+pub(super) const MAX_HEADER_BYTES: u64 = 256 << 20;
+
 pub(super) struct Cursor<R> {
     reader: R,
     position: u64,
@@ -54,6 +57,10 @@ impl<R: BufRead + Seek> Cursor<R> {
         self.expect(len)?;
         if len > max_bytes {
             return Err(self.damaged("a text is implausibly long"));
+        }
+        // Each of many texts may be long: all of them are in memory at a time.
+        if self.position.saturating_add(len) > MAX_HEADER_BYTES {
+            return Err(self.damaged("the header is implausibly large"));
         }
         let mut bytes = vec![0; len as usize];
         self.fill(&mut bytes)?;

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek};
 use std::path::Path;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, MAX_HEADER_BYTES};
 use super::ggml::GgmlType;
 use super::header::{Header, Tensor};
 use super::value::{Array, Value};
@@ -14,7 +14,6 @@ use crate::error::{GgufError, ModelError};
 
 const MAX_KEY_BYTES: u64 = 65_535; // The format's own limit.
 const MAX_TEXT_BYTES: u64 = 16 << 20; // Chat templates have some kilobytes.
-const MAX_HEADER_BYTES: u64 = 256 << 20; // Vocabularies have some megabytes.
 const MAX_ENTRIES: u64 = 4_096; // Models have about a hundred.
 const MAX_TENSORS: u64 = 65_536; // Models have up to some thousands.
 const MAX_ITEMS: u64 = 1_024; // Of a returned array: more than the layers of any model.
@@ -212,6 +211,7 @@ fn place(
 #[cfg(test)]
 mod tests {
     use std::io::Cursor as Bytes;
+    use std::os::unix::fs::FileExt;
     use std::path::Path;
 
     use super::*;
@@ -275,6 +275,30 @@ mod tests {
             };
             assert!(what.contains("implausibly many"), "{what}");
         }
+    }
+
+    /// Of all names together: a file of zeros takes no disk, and each name may be long.
+    #[test]
+    fn a_name_beyond_the_largest_header_is_not_read() {
+        const NAME_BYTES: u64 = 8_000;
+        let mut head = b"GGUF".to_vec();
+        head.extend(3_u32.to_le_bytes());
+        head.extend([1_u64, 1].map(u64::to_le_bytes).concat()); // Tensors, entries.
+        head.extend(1_u64.to_le_bytes());
+        head.push(b'a');
+        head.extend([9_u32, 0].map(u32::to_le_bytes).concat()); // An array of bytes, which is not read.
+        let skipped = MAX_HEADER_BYTES - NAME_BYTES / 2;
+        head.extend(skipped.to_le_bytes());
+        let name = head.len() as u64 + skipped;
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sparse.gguf");
+        let file = File::create(&path).unwrap();
+        file.set_len(name + NAME_BYTES + 4096).unwrap();
+        file.write_all_at(&head, 0).unwrap();
+        file.write_all_at(&NAME_BYTES.to_le_bytes(), name).unwrap();
+        let error = Header::open(&path).unwrap_err().to_string();
+        assert!(error.contains("the header is implausibly large"), "{error}");
     }
 
     #[test]
