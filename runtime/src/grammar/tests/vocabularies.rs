@@ -29,6 +29,6 @@ fn a_token_of_any_length_leaves_the_others_to_a_grammar() {
 fn of_more_bytes_than_a_grammar_takes_those_tokens_stay_that_fit() {
     let bytes = |text: &str| text.as_bytes().to_vec();
     let vocabulary = vocabulary_with(["abc", "de", "f"].map(bytes).into_iter());
-    let words = crate::grammar::factory::words(&vocabulary, 256 + 4);
+    let words = factory::words(&vocabulary, 256 + 4);
     assert_eq!(words[256..], ["abc", "", "f", ""].map(bytes));
 }
