@@ -104,11 +104,12 @@ pub fn say_with(client: &Client, conversation: &str, text: &str, hob: Value) -> 
     hob
 }
 
-/// The row of a saved conversation in `GET /v1/slots`.
+/// The row of a saved conversation in `GET /v1/slots`; of several, which models with other names saved, the longest.
 pub fn saved(client: &Client, conversation: &str) -> Option<Value> {
     let list = client.get("/v1/slots");
-    let mut rows = list["data"].as_array().unwrap().iter();
-    rows.find(|row| row["conversation"] == conversation).cloned()
+    let rows = list["data"].as_array().unwrap().iter();
+    let of_it = rows.filter(|row| row["conversation"] == conversation);
+    of_it.max_by_key(|row| row["tokens"].as_u64()).cloned()
 }
 
 /// Waits until no slot holds a conversation.
