@@ -1,9 +1,9 @@
 //! Parses tool calls and reasoning out of a model's output as it streams.
 //!
 //! Reading order: [`Dialect`] (which form a template shows), [`forms`] (the forms, as data),
-//! [`Signatures`] (the tools that are offered), [`Parser`] (text in, [`Part`]s out), `call` (the JSON
-//! of one call), `literal` (calls in another notation), `json` (the end of a JSON value), `mark`
-//! (marks that are there in part).
+//! [`Signatures`] (the tools that are offered), [`Schema`] (what their parameters take), [`Parser`]
+//! (text in, [`Part`]s out), `call` (the JSON of one call), `literal` (calls in another notation),
+//! `json` (the end of a JSON value), `mark` (marks that are there in part).
 //!
 //! - The split of the text into chunks never changes the parts, but one part may come in several.
 //! - Text that only resembles a call is returned as content, unchanged.
@@ -19,12 +19,14 @@ mod literal;
 mod mark;
 mod parser;
 mod reasoning;
+mod schema;
 mod signatures;
 
 pub use dialect::Dialect;
 pub use parser::Parser;
 pub use reasoning::{opens_reasoning, written};
-pub use signatures::{Kind, Signatures, referred};
+pub use schema::{Schema, referred};
+pub use signatures::{Kind, Signatures};
 
 /// A piece of a model's answer. `index` numbers the calls of the answer from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::schema::{Schema, choices};
+
 /// The tools that an answer may call. Clones share them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signatures {
@@ -32,55 +34,64 @@ impl Signatures {
         self.tools.iter().any(|(name, _)| name == tool)
     }
 
-    /// The schema of a parameter, and its kind. One that is not declared takes anything.
-    pub(crate) fn parameter(&self, tool: &str, key: &str) -> Option<(&Value, Kind)> {
-        let (_, parameters) = self.tools.iter().find(|(name, _)| name == tool)?;
-        let schema = referred(parameters, parameters.get("properties")?.get(key)?);
-        Some((schema, Kind::within(parameters, schema)))
+    /// `None`: the tool does not declare it.
+    pub(crate) fn parameter(&self, tool: &str, key: &str) -> Option<Parameter> {
+        let tool = self.tools.iter().position(|(name, _)| name == tool)?;
+        Schema::new(&self.tools[tool].1).member(key)?;
+        Some(Parameter { signatures: self.clone(), tool, key: key.to_owned() })
     }
 }
 
-/// References that lead to one another: some lead round in a circle.
-const MAX_REFERENCES: usize = 8;
+/// A parameter that a tool declares.
+#[derive(Clone, Debug)]
+pub(crate) struct Parameter {
+    signatures: Signatures,
+    tool: usize,
+    key: String,
+}
 
-/// The schema that a reference names.
-pub fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let named = |schema: &&'a Value| {
-        let path = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
-        root.pointer(path)
-    };
-    let all = std::iter::successors(Some(schema), named).take(MAX_REFERENCES);
-    all.last().unwrap_or(schema)
+impl Parameter {
+    pub fn schema(&self) -> Schema<'_> {
+        let (_, parameters) = &self.signatures.tools[self.tool];
+        Schema::new(parameters).member(&self.key).expect("the tool declares the parameter")
+    }
+
+    pub fn kind(&self) -> Kind {
+        Kind::of(self.schema())
+    }
 }
 
 impl Kind {
     /// The kind of the values that match a JSON schema.
-    pub fn of(schema: &Value) -> Self {
-        if let Some(name) = schema["type"].as_str() {
-            return if name == "string" { Self::Text } else { Self::Json };
+    pub fn of(schema: Schema<'_>) -> Self {
+        Self::of_any(&[schema])
+    }
+
+    /// The kind of the values that match one of these.
+    pub(crate) fn of_any(schemas: &[Schema<'_>]) -> Self {
+        let kinds = choices(schemas).into_iter().map(Self::of_choice);
+        kinds.reduce(Self::or).unwrap_or(Self::Any)
+    }
+
+    fn of_choice(schema: Schema<'_>) -> Self {
+        if let Some(name) = schema.get("type").filter(|name| name.is_string()) {
+            return Self::of_type(name);
         }
         let of_all = |key: &str, of: fn(&Value) -> Self| {
-            let kinds = schema[key].as_array()?.iter().map(of);
-            kinds.reduce(|a, b| if a == b { a } else { Self::Any })
+            schema.get(key)?.as_array()?.iter().map(of).reduce(Self::or)
         };
-        of_all("type", |name| if name == "string" { Self::Text } else { Self::Json })
+        of_all("type", Self::of_type)
             .or_else(|| of_all("enum", Self::of_value))
-            .or_else(|| of_all("anyOf", Self::of))
-            .or_else(|| of_all("oneOf", Self::of))
             .or_else(|| schema.get("const").map(Self::of_value))
             .unwrap_or(Self::Any)
     }
 
-    /// As [`Kind::of`], also where alternatives are references within `root`.
-    pub fn within(root: &Value, schema: &Value) -> Self {
-        let alternatives = ["anyOf", "oneOf"].into_iter().find_map(|key| schema[key].as_array());
-        match (Self::of(schema), alternatives) {
-            (Self::Any, Some(alternatives)) => {
-                let kinds = alternatives.iter().map(|one| Self::of(referred(root, one)));
-                kinds.reduce(|a, b| if a == b { a } else { Self::Any }).unwrap_or(Self::Any)
-            }
-            (kind, _) => kind,
-        }
+    fn or(self, other: Self) -> Self {
+        if self == other { self } else { Self::Any }
+    }
+
+    fn of_type(name: &Value) -> Self {
+        if name == "string" { Self::Text } else { Self::Json }
     }
 
     fn of_value(value: &Value) -> Self {
@@ -107,9 +118,12 @@ impl Kind {
 
     /// The same of a value that matches one of these schemas: a text where none of them allows what it would be
     /// otherwise. `12345` is a text where a text or null is expected.
-    pub(crate) fn to_json_of(self, written: &str, schemas: &[&Value]) -> String {
+    pub(crate) fn to_json_of(self, written: &str, schemas: &[Schema<'_>]) -> String {
         let json = self.to_json(written);
-        let is_allowed = |value: Value| schemas.iter().any(|schema| allows(schema, &value));
+        let is_allowed = |value: Value| {
+            let choices = choices(schemas);
+            choices.is_empty() || choices.iter().any(|one| allows(*one, &value))
+        };
         if self != Self::Any
             || schemas.is_empty()
             || serde_json::from_str::<Value>(&json).is_ok_and(is_allowed)
@@ -120,8 +134,8 @@ impl Kind {
     }
 }
 
-/// Whether the value has a type that the schema names, or is among those that it lists. True where it does neither.
-fn allows(schema: &Value, value: &Value) -> bool {
+/// Whether the value has a type that the choice names, or is among those that it lists. True where it does neither.
+fn allows(choice: Schema<'_>, value: &Value) -> bool {
     let is_of = |name: &Value| match name.as_str() {
         Some("string") => value.is_string(),
         Some("number") => value.is_number(),
@@ -133,15 +147,13 @@ fn allows(schema: &Value, value: &Value) -> bool {
         _ => true,
     };
     let any = |key: &str, allowed: &dyn Fn(&Value) -> bool| {
-        schema.get(key).and_then(Value::as_array).map(|all| all.iter().any(allowed))
+        choice.get(key).and_then(Value::as_array).map(|all| all.iter().any(allowed))
     };
-    let of_one = || schema.get("type").filter(|name| name.is_string()).map(is_of);
+    let of_one = || choice.get("type").filter(|name| name.is_string()).map(is_of);
     of_one()
         .or_else(|| any("type", &is_of))
         .or_else(|| any("enum", &|one| one == value))
-        .or_else(|| any("anyOf", &|one| allows(one, value)))
-        .or_else(|| any("oneOf", &|one| allows(one, value)))
-        .or_else(|| schema.get("const").map(|one| one == value))
+        .or_else(|| choice.get("const").map(|one| one == value))
         .unwrap_or(true)
 }
 
@@ -162,7 +174,7 @@ mod tests {
             (json!({"oneOf": [{"type": "integer"}, {"type": "object"}]}), Kind::Json),
             (json!({}), Kind::Any),
         ] {
-            assert_eq!(Kind::of(&schema), kind, "{schema}");
+            assert_eq!(Kind::of(Schema::new(&schema)), kind, "{schema}");
         }
     }
 
@@ -189,7 +201,7 @@ mod tests {
                 "$defs": {"size": {"$ref": "#/$defs/of_clothes"}, "of_clothes": {"enum": ["38", "40"]}},
             }),
         )]);
-        let kind = |key: &str| tools.parameter("f", key).map(|(_, kind)| kind);
+        let kind = |key: &str| tools.parameter("f", key).map(|one| one.kind());
         assert_eq!([kind("size"), kind("either")], [Some(Kind::Text); 2]);
         assert_eq!([kind("lost"), kind("round")], [Some(Kind::Any); 2]);
         assert_eq!(kind("other"), None);
@@ -214,11 +226,45 @@ mod tests {
             (&listed, "2", "2"),
             (&json!({"$ref": "#/$defs/any"}), "1", "1"),
         ] {
-            let kind = Kind::of(schema);
-            assert_eq!(kind.to_json_of(written, &[schema]), expected, "{written} of {schema}");
+            let one = Schema::new(schema);
+            let kind = Kind::of(one);
+            assert_eq!(kind.to_json_of(written, &[one]), expected, "{written} of {schema}");
         }
-        assert_eq!(Kind::Any.to_json_of("1", &[&nullable, &counted]), "1");
+        let both = [&nullable, &counted].map(Schema::new);
+        assert_eq!(Kind::Any.to_json_of("1", &both), "1");
         assert_eq!(Kind::Any.to_json_of("1", &[]), "1");
-        assert_eq!(Kind::Json.to_json_of("true", &[&json!({"type": "integer"})]), "true");
+        let integer = json!({"type": "integer"});
+        assert_eq!(Kind::Json.to_json_of("true", &[Schema::new(&integer)]), "true");
+    }
+
+    #[test]
+    fn a_value_is_read_by_the_schemas_to_which_alternatives_refer() {
+        let root = json!({"$defs": {
+            "name": {"type": "string"},
+            "alias": {"$ref": "#/$defs/name"},
+            "nullable": {"anyOf": [{"$ref": "#/$defs/alias"}, {"type": "null"}]},
+            "count": {"type": "integer"},
+            "list": {"anyOf": [{"$ref": "#/$defs/count"}, {"type": "array"}]},
+            "round": {"anyOf": [{"$ref": "#/$defs/round"}, {"$ref": "#/$defs/nullable"}]},
+            "circle": {"oneOf": [{"$ref": "#/$defs/circle"}]},
+            "lost": {"anyOf": [{"$ref": "#/$defs/none"}, {"type": "null"}]},
+        }});
+        for (names, kind, written, expected) in [
+            (&["name", "alias"][..], Kind::Text, "12345", r#""12345""#),
+            (&["nullable"][..], Kind::Any, "12345", r#""12345""#),
+            (&["nullable"][..], Kind::Any, "null", "null"),
+            (&["nullable", "count"][..], Kind::Any, "12345", "12345"),
+            (&["nullable", "count"][..], Kind::Any, "1.5", r#""1.5""#),
+            (&["list", "count"][..], Kind::Json, "[1]", "[1]"),
+            (&["round"][..], Kind::Any, "true", r#""true""#),
+            (&["circle"][..], Kind::Any, "1", "1"),
+            (&["lost"][..], Kind::Any, "1", "1"),
+        ] {
+            let refer = |name: &&str| json!({"$ref": format!("#/$defs/{name}")});
+            let schema = json!({"anyOf": names.iter().map(refer).collect::<Vec<_>>()});
+            let one = Schema::within(&root, &schema);
+            assert_eq!(Kind::of(one), kind, "{schema}");
+            assert_eq!(kind.to_json_of(written, &[one]), expected, "{written} of {schema}");
+        }
     }
 }

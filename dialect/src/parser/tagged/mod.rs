@@ -5,6 +5,8 @@ use super::{MAX_NAME_BYTES, Parser, State};
 use crate::forms::{Tagged, ValueEnd};
 use crate::json::inside_quotes;
 use crate::mark::{awaits_any, partial_mark};
+use crate::schema::Schema;
+use crate::signatures::Parameter;
 use crate::{Kind, Part};
 
 mod nested;
@@ -26,8 +28,8 @@ pub(super) struct Tags {
 #[derive(Clone, Debug)]
 struct Value {
     kind: Kind,
-    /// Null where the parameter is not declared.
-    schema: serde_json::Value,
+    /// `None`: the tool does not declare it.
+    parameter: Option<Parameter>,
     end: String,
     /// What opens and closes the value is not known yet.
     is_new: bool,
@@ -39,6 +41,10 @@ struct Value {
 }
 
 impl Value {
+    fn schema(&self) -> Option<Schema<'_>> {
+        self.parameter.as_ref().map(Parameter::schema)
+    }
+
     /// Removes what opens the value. `false`: it needs more text.
     fn begin(&mut self, text: &mut String, is_framed: bool) -> bool {
         if is_framed && text.is_empty() || awaits_any(text.trim_start(), [CDATA.0]) {
@@ -79,7 +85,7 @@ impl Value {
     /// The JSON of the value that ends with `written`, behind what of it is returned.
     fn closed(&self, written: &str) -> String {
         if self.kind != Kind::Text {
-            return self.kind.to_json_of(written, &[&self.schema]);
+            return self.kind.to_json_of(written, self.schema().as_slice());
         }
         let quote = if self.is_open { "" } else { "\"" };
         format!("{quote}{}\"", inside_quotes(written))
@@ -186,14 +192,13 @@ impl Parser {
             };
             let tools = self.tools.as_ref();
             let parameter = tools.and_then(|tools| tools.parameter(&tags.tool, key.trim()));
-            let (schema, kind) = parameter.unzip();
-            let kind = match (attributes.trim(), kind.unwrap_or(Kind::Any)) {
+            let kind = parameter.as_ref().map_or(Kind::Any, Parameter::kind);
+            let kind = match (attributes.trim(), kind) {
                 (r#"string="true""#, _) => Kind::Text,
                 (r#"string="false""#, _) => Kind::Json,
                 (r#"type="string""#, Kind::Any) => Kind::Text,
                 (_, kind) => kind,
             };
-            let schema = schema.cloned().unwrap_or_default();
             let end = match form.value_end {
                 ValueEnd::Mark(mark) => mark.to_owned(),
                 ValueEnd::WithKey(before, behind) => format!("{before}{key}{behind}"),
@@ -203,7 +208,7 @@ impl Parser {
             tags.count += 1;
             tags.value = Some(Value {
                 kind,
-                schema,
+                parameter,
                 end,
                 is_new: true,
                 is_open: false,
@@ -277,7 +282,7 @@ impl Parser {
             return false;
         };
         let json_fragment = if is_nested {
-            nested::to_json(form, written, &value.schema)
+            nested::to_json(form, written, value.schema().as_slice())
         } else {
             value.closed(written)
         };

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Kind;
 use crate::forms::{Tagged, ValueEnd};
+use crate::schema::{Schema, alternatives};
 
 /// Values inside one another: a model that repeats itself must not overflow the stack.
 const MAX_DEPTH: usize = 64;
@@ -64,10 +65,10 @@ pub(super) fn end(
     None
 }
 
-/// The JSON of a value that is made of tags.
-pub(super) fn to_json(form: &Tagged, value: &str, schema: &Value) -> String {
+/// The JSON of a value that is made of tags and matches one of these schemas.
+pub(super) fn to_json(form: &Tagged, value: &str, schemas: &[Schema<'_>]) -> String {
     let mut reader = Reader { form, rest: value, depth: 0 };
-    match reader.value(&[schema]) {
+    match reader.value(schemas) {
         Some(json) if reader.rest.trim().is_empty() => json.to_string(),
         _ => Value::from(value).to_string(),
     }
@@ -81,8 +82,9 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// A value of one of these schemas, up to the closing tag around it.
-    fn value(&mut self, schemas: &[&Value]) -> Option<Value> {
+    fn value(&mut self, schemas: &[Schema<'_>]) -> Option<Value> {
         let (open, close) = (self.form.parameter, close_mark(self.form));
+        let alternatives = alternatives(schemas);
         let mut members: Vec<(String, Value)> = Vec::new();
         loop {
             let text = self.rest.trim_start();
@@ -95,7 +97,7 @@ impl Reader<'_> {
                 return None;
             }
             self.rest = rest;
-            let value = self.value(&inner(schemas, key))?;
+            let value = self.value(&inner(&alternatives, key))?;
             let closing = self.rest.trim_start().strip_prefix(close)?;
             self.rest = closing.strip_prefix(key)?.strip_prefix(self.form.key_end)?;
             self.depth -= 1;
@@ -105,10 +107,10 @@ impl Reader<'_> {
             let end = self.rest.find(close).unwrap_or(self.rest.len());
             let (text, rest) = self.rest.split_at(end);
             self.rest = rest;
-            return Some(leaf(text, schemas));
+            return Some(leaf(text, schemas, &alternatives));
         }
         let has_items = members.iter().all(|(key, _)| key == ITEM);
-        let is_object = alternatives(schemas).any(|one| one["properties"].get(ITEM).is_some());
+        let is_object = alternatives.iter().any(|one| one.member(ITEM).is_some());
         if has_items && !is_object {
             return Some(members.into_iter().map(|(_, value)| value).collect());
         }
@@ -116,12 +118,12 @@ impl Reader<'_> {
     }
 }
 
-fn leaf(text: &str, schemas: &[&Value]) -> Value {
-    let kinds = schemas.iter().map(|schema| Kind::of(schema));
-    let kind = kinds.reduce(|a, b| if a == b { a } else { Kind::Any }).unwrap_or(Kind::Any);
+/// `alternatives`: those of the schemas.
+fn leaf(text: &str, schemas: &[Schema<'_>], alternatives: &[Schema<'_>]) -> Value {
+    let kind = Kind::of_any(schemas);
     let empty = || {
-        let types = || alternatives(schemas).filter_map(|one| one["type"].as_str());
-        let empty = types().find_map(|name| match name {
+        let mut types = alternatives.iter().filter_map(|one| one.get("type")?.as_str());
+        let empty = types.find_map(|name| match name {
             "array" => Some(json!([])),
             "object" => Some(json!({})),
             _ => None,
@@ -133,23 +135,8 @@ fn leaf(text: &str, schemas: &[&Value]) -> Value {
     empty().unwrap_or_else(read)
 }
 
-/// The schemas, and those that they are one of.
-fn alternatives<'a>(schemas: &'a [&'a Value]) -> impl Iterator<Item = &'a Value> {
-    let of = |schema: &'a Value, key: &str| schema[key].as_array().into_iter().flatten();
-    schemas.iter().flat_map(move |schema| {
-        std::iter::once(*schema).chain(of(schema, "anyOf")).chain(of(schema, "oneOf"))
-    })
-}
-
 /// The schemas of a member or an item.
-fn inner<'a>(schemas: &[&'a Value], key: &str) -> Vec<&'a Value> {
-    let mut found = Vec::new();
-    for schema in schemas {
-        let more = ["anyOf", "oneOf"].into_iter().filter_map(|key| schema[key].as_array());
-        for one in std::iter::once(*schema).chain(more.flatten()) {
-            let member = one.get("properties").and_then(|members| members.get(key));
-            found.extend(member.or_else(|| one.get("items").filter(|_| key == ITEM)));
-        }
-    }
-    found
+fn inner<'a>(alternatives: &[Schema<'a>], key: &str) -> Vec<Schema<'a>> {
+    let of_item = |one: &Schema<'a>| one.items().filter(|_| key == ITEM);
+    alternatives.iter().filter_map(|one| one.member(key).or_else(|| of_item(one))).collect()
 }

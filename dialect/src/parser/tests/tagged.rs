@@ -74,6 +74,20 @@ fn digits_are_a_text_where_all_alternatives_refer_to_texts() {
 }
 
 #[test]
+fn digits_are_a_text_where_the_schema_refers_to_a_text_or_null() {
+    let nullable = serde_json::json!({"anyOf": [{"$ref": "#/$defs/Name"}, {"type": "null"}]});
+    let schema = serde_json::json!({
+        "properties": {"name": nullable, "none": nullable},
+        "$defs": {"Name": {"type": "string"}},
+    });
+    let tools = Signatures::new([("f".to_owned(), schema)]);
+    let answer = "<tool_call>\n<function=f>\n<parameter=name>\n12345\n</parameter>\n\
+                  <parameter=none>\nnull\n</parameter>\n</function>\n</tool_call>";
+    let parser = Parser::new(Dialect::QwenCoder, Some(tools), false);
+    assert_eq!(read(parser, [answer]), call(0, "f", r#"{"name": "12345", "none": null}"#));
+}
+
+#[test]
 fn a_section_mark_without_a_call_is_content() {
     let answer = "The mark <tool_call> opens a call.";
     assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), [content(answer)]);
@@ -92,6 +106,42 @@ fn tags_within_tags_are_lists_and_objects() {
     let deep = format!("{mark}<o>").repeat(1000) + &format!("{mark}</o>").repeat(1000);
     let answer = format!("{mark}<invoke name=\"f\">{deep}{mark}</invoke>");
     assert_eq!(parts_of_tool(Dialect::MiniMax3, &answer).len(), 3);
+}
+
+#[test]
+fn values_within_tags_have_the_types_of_the_schemas_that_are_referred_to() {
+    let order = serde_json::json!({"type": "object", "properties": {
+        "count": {"$ref": "#/$defs/Count"},
+        "next": {"anyOf": [{"$ref": "#/$defs/Order"}, {"type": "null"}]},
+        "note": {"anyOf": [{"$ref": "#/$defs/Name"}, {"type": "null"}]},
+        "tags": {"$ref": "#/$defs/Names"},
+    }});
+    let schema = serde_json::json!({
+        "properties": {"o": {"anyOf": [{"$ref": "#/$defs/Order"}, {"type": "null"}]}},
+        "$defs": {
+            "Order": order,
+            "Count": {"type": "integer"},
+            "Name": {"type": "string"},
+            "Names": {"type": "array", "items": {"$ref": "#/$defs/Name"}},
+        },
+    });
+    for (tags, expected) in [
+        ("<count>7</count><note>12</note>", r#"{"count":7,"note":"12"}"#),
+        ("<note>null</note>", r#"{"note":null}"#),
+        ("<tags><item>1</item><item>true</item></tags>", r#"{"tags":["1","true"]}"#),
+        ("<tags></tags><count>7</count>", r#"{"tags":[],"count":7}"#),
+        (
+            "<next><next><note>12</note></next></next><next2><note>12</note></next2>",
+            r#"{"next":{"next":{"note":"12"}},"next2":{"note":12}}"#,
+        ),
+    ] {
+        let mark = "]<]minimax[>[";
+        let tags = format!("<o>{tags}</o>").replace('<', &format!("{mark}<"));
+        let answer = format!("{mark}<invoke name=\"f\">{tags}{mark}</invoke>");
+        let tools = Signatures::new([("f".to_owned(), schema.clone())]);
+        let parser = Parser::new(Dialect::MiniMax3, Some(tools), false);
+        assert_eq!(read(parser, [&*answer]), call(0, "f", &format!("{{\"o\": {expected}}}")));
+    }
 }
 
 #[test]

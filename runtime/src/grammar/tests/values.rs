@@ -8,7 +8,11 @@ fn call_of(dialect: Dialect, properties: &Value) -> Grammar {
         json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]});
     let parameters = json!({
         "type": "object", "properties": properties,
-        "$defs": {"size": {"enum": ["s", "m"]}, "place": place},
+        "$defs": {
+            "size": {"enum": ["s", "m"]},
+            "place": place,
+            "places": {"anyOf": [{"$ref": "#/$defs/place"}, {"type": "boolean"}]},
+        },
     });
     let strictness = Strictness::Lenient;
     let tool = ToolSignature { name: "f".to_owned(), parameters: Some(parameters), strictness };
@@ -22,6 +26,8 @@ fn a_value_in_a_tag_is_a_text_or_follows_the_schemas_that_its_own_refers_to() {
         &json!({
             "size": {"$ref": "#/$defs/size"},
             "place": {"anyOf": [{"$ref": "#/$defs/place"}, {"type": "null"}]},
+            "places": {"anyOf": [{"$ref": "#/$defs/places"}, {"type": "null"}]},
+            "fit": {"anyOf": [{"$ref": "#/$defs/size"}, {"const": "xl"}]},
             "mood": {"enum": ["good", null]},
             "text": {"type": "string"},
         }),
@@ -34,6 +40,12 @@ fn a_value_in_a_tag_is_a_text_or_follows_the_schemas_that_its_own_refers_to() {
         ("place", "null", true),
         ("place", "{\"x\": \"here\"}", false),
         ("place", "here", false),
+        ("places", "{\"x\": 1}", true),
+        ("places", "null", true),
+        ("places", "here", false),
+        ("fit", "m", true),
+        ("fit", "xl", true),
+        ("fit", "xs", false),
         ("mood", "good", true),
         ("mood", "null", true),
         ("mood", "bad", false),
@@ -54,6 +66,8 @@ fn a_value_of_gemma_follows_its_schema_or_has_any_depth() {
         &json!({
             "items": {"anyOf": [{"type": "array", "items": item}, {"type": "null"}]},
             "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+            "fit": {"anyOf": [{"$ref": "#/$defs/size"}, {"const": "xl"}]},
+            "name": {"oneOf": [{"enum": ["a"]}, {"const": "b"}]},
             "mood": {"enum": ["good", null]},
             "any": {},
         }),
@@ -66,6 +80,11 @@ fn a_value_of_gemma_follows_its_schema_or_has_any_depth() {
         ("items:@a@", false),
         ("headers:{Content-Type:@a@,x:@b@}", true),
         ("headers:{x:1}", false),
+        ("fit:@m@", true),
+        ("fit:@xl@", true),
+        ("fit:@xs@", false),
+        ("name:@b@", true),
+        ("name:@c@", false),
         ("mood:@good@", true),
         ("mood:null", true),
         ("mood:@bad@", false),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use hob_dialect::{Kind, referred};
+use hob_dialect::{Kind, Schema, referred};
 
 use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
 use crate::grammar::lark::{Item, Items, Lark, quoted};
@@ -135,7 +135,8 @@ fn gemma_members(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize
 
 fn gemma_value(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) -> String {
     let schema = referred(root, schema);
-    if let Some(texts) = listed_texts(schema) {
+    let within = Schema::within(root, schema);
+    if let Some(texts) = listed_texts(within) {
         let quote = lark.text(QUOTE);
         let written = |text: Option<&str>| match text {
             Some(text) => format!("{quote} {} {quote}", quoted(text)),
@@ -144,7 +145,7 @@ fn gemma_value(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) 
         let texts: Vec<String> = texts.into_iter().map(written).collect();
         return lark.any_of(&texts);
     }
-    if Kind::of(schema) == Kind::Text {
+    if Kind::of(within) == Kind::Text {
         return gemma_text(lark);
     }
     if let Some(name) = schema["type"].as_str() {

@@ -12,8 +12,8 @@ mod tagged;
 
 use serde_json::{Value, json};
 
-use hob_dialect::Dialect;
 use hob_dialect::forms::{Call, Channels, Form, Json, Named, Notation};
+use hob_dialect::{Dialect, Schema};
 
 use super::closing::closed;
 use super::error::GrammarError;
@@ -349,11 +349,18 @@ fn inner_json(root: &Value, schema: &Value) -> String {
     json_rule(&schema)
 }
 
-/// The texts that a schema allows, if it lists them and nothing else but null, which is `None` here.
-fn listed_texts(schema: &Value) -> Option<Vec<Option<&str>>> {
-    let one = schema.get("const").map(std::slice::from_ref);
-    let values = one.or_else(|| schema.get("enum")?.as_array().map(Vec::as_slice))?;
+/// The texts that a schema allows, if it or each of its alternatives lists them and nothing else but null, which is
+/// `None` here.
+fn listed_texts(schema: Schema<'_>) -> Option<Vec<Option<&str>>> {
+    let lists = schema.choices().into_iter().map(listed).collect::<Option<Vec<_>>>()?;
+    let texts: Vec<_> = lists.into_iter().flatten().map(Value::as_str).collect();
+    (!texts.is_empty()).then_some(texts)
+}
+
+/// The values that a schema lists, if they are texts and null.
+fn listed(choice: Schema<'_>) -> Option<&[Value]> {
+    let one = choice.get("const").map(std::slice::from_ref);
+    let values = one.or_else(|| choice.get("enum")?.as_array().map(Vec::as_slice))?;
     let is_listed = |value: &Value| value.is_string() || value.is_null();
-    let are_listed = !values.is_empty() && values.iter().all(is_listed);
-    are_listed.then(|| values.iter().map(Value::as_str).collect())
+    values.iter().all(is_listed).then_some(values)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use hob_dialect::forms::{Attribute, Tagged, ValueEnd};
-use hob_dialect::{Kind, referred};
+use hob_dialect::{Kind, Schema, referred};
 
 use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
 use crate::grammar::lark::{Item, Items, Lark, SPACE, quoted};
@@ -79,10 +79,11 @@ fn key_end(lark: &Lark<'_>, form: &Tagged) -> String {
 fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: &str) -> String {
     let frame = if form.is_framed { "\n" } else { "" };
     let framed_end = [frame, end].concat();
-    let kind = Kind::within(root, schema);
+    let within = Schema::within(root, schema);
+    let kind = Kind::of(within);
     // Where an attribute says that the value is a text, null is none.
     let null = (form.attribute == Attribute::None).then_some("null");
-    let listed = listed_texts(schema).map(|texts| {
+    let listed = listed_texts(within).map(|texts| {
         texts.into_iter().filter_map(|text| text.or(null)).map(quoted).collect::<Vec<String>>()
     });
     let text = match listed.filter(|texts| !texts.is_empty()) {
