@@ -225,7 +225,8 @@ choice! {
     /// The routes that programs on this machine may use without the token.
     OpenRoutes, OpenRoutesError: 2 {
         None = "none",
-        /// The routes of Ollama's server: its API, and chats, completions, embeddings and models of OpenAI's.
+        /// The routes of Ollama's server: its API, and chats, completions, responses, embeddings and models of
+        /// OpenAI's.
         Ollama = "ollama",
     }
 }

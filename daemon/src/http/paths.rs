@@ -23,9 +23,10 @@ const WITHOUT_VERSION: [&str; 7] = [
 ];
 const WITH_NAMES: [&str; 3] = ["/conversations", "/models", "/responses"];
 
-/// Routes of OpenAI's API that Ollama's server has, too. They read no stored text that the request does not name.
-const OPENAIS_OF_OLLAMA: [&str; 4] =
-    ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models"];
+/// Routes of OpenAI's API that Ollama's server has, too. They read no stored text that the request does not name, and
+/// refuse requests without the token that name some.
+const OPENAIS_OF_OLLAMA: [&str; 5] =
+    ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/responses"];
 
 /// How paths of other servers end, and what hobd has instead. The first that fits counts.
 const INSTEAD: [(&str, &str); 10] = [

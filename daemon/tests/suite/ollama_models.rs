@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::common::home::{HOUR, Home, MINUTE};
 use crate::common::{Answer, Call, Plan, World, merged, user};
+use crate::responses::{ROUTE, respond, text};
 
 fn error(answer: &Answer) -> (u16, String) {
     let body = answer.json();
@@ -300,6 +301,51 @@ fn without_the_token_only_programs_of_this_machine_reach_only_the_routes_of_olla
     }
     let session = call("POST", "/api/chat").header("x-session-id", "room").json(&hello).send();
     assert_eq!(error(&session).0, 401);
+}
+
+#[test]
+fn without_the_token_a_response_is_answered_that_stores_and_names_nothing() {
+    let world = Plan::new().opens_ollama().start();
+    let ask = |body: &Value| {
+        let call = Call::new(world.address, "POST", ROUTE).header("authorization", "Bearer ollama");
+        call.json(body).send()
+    };
+    // As Codex asks: the key is a hint and names no conversation.
+    let body = json!({
+        "input": [user("Say this: Hi")], "store": false, "temperature": 0, "prompt_cache_key": "0a1b",
+        "include": ["reasoning.encrypted_content"],
+    });
+    let said = ask(&body).json();
+    assert_eq!(text(&said), "Hi");
+    let streamed = ask(&merged(body.clone(), &json!({"stream": true})));
+    assert!(streamed.status == 200 && streamed.text().contains("response.completed"));
+
+    let stored = respond(&world, json!({"input": "My locker code is 48213."}));
+    let id = stored["id"].as_str().unwrap();
+    let item = &stored["output"][0]["id"];
+    for (field, value) in [
+        ("store", json!(true)),
+        ("store", Value::Null),
+        ("previous_response_id", json!(id)),
+        ("conversation", json!("room")),
+        ("input", json!([{"type": "item_reference", "id": item}])),
+        ("input", json!([{"id": item}])),
+    ] {
+        let mut body = body.clone();
+        body[field] = value;
+        let refused = ask(&body);
+        let error = refused.error();
+        assert_eq!((refused.status, &error["code"]), (401, &json!("missing_token")), "{field}");
+        assert!(error["param"].as_str().unwrap().starts_with(field), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("token"), "{error}");
+    }
+    let session = Call::new(world.address, "POST", ROUTE).header("x-session-id", "room");
+    assert_eq!(session.json(&body).send().status, 401);
+    for path in [format!("{ROUTE}/{id}"), format!("{ROUTE}/{id}/input_items")] {
+        assert_eq!(Call::new(world.address, "GET", &path).send().status, 401, "{path}");
+    }
+    let counted = Call::new(world.address, "POST", "/v1/responses/input_tokens").json(&body);
+    assert_eq!(counted.send().status, 401);
 }
 
 #[test]

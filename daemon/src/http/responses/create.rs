@@ -1,20 +1,21 @@
 //! `POST /v1/responses`, and the tokens of its prompt.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::{Value, json};
 
 use super::object::{Frame, Outcome, Status};
 use super::request::Request;
 use super::stream::Events;
-use super::{origin, references};
+use super::{origin, references, without_token};
 use crate::chat::Chat;
 use crate::chat::answer::Piece;
 use crate::chat::identity::Session;
 use crate::conversations::Conversations;
 use crate::error::ApiError;
 use crate::http::body::JsonBody;
+use crate::http::guard::WithoutToken;
 use crate::http::sse;
 use crate::wire::answer::{EndReason, chat_logprobs, of_text};
 
@@ -22,9 +23,13 @@ use crate::wire::answer::{EndReason, chat_logprobs, of_text};
 pub async fn create(
     State(chat): State<Chat>,
     State(conversations): State<Conversations>,
+    lacks_token: Option<Extension<WithoutToken>>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let JsonBody { value: body, session } = body;
+    if lacks_token.is_some() {
+        without_token::check(&body)?;
+    }
     let (mut request, chat_body) = translated(&body, &session, &conversations).await?;
     let begun = chat.answer(&chat_body, &session).await;
     let (asked, mut answer) = begun.map_err(|error| request.paths.own(error))?;

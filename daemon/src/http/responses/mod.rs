@@ -3,7 +3,7 @@
 //! Reading order:
 //! - The request: `request` (the body as that of a chat) with `input` and `hosted` (items of other servers),
 //!   `tools`, `client_tools` (what the chat's functions are to the client) with `local_shell` and `tool_search`,
-//!   `paths` (fields in errors).
+//!   `paths` (fields in errors), `without_token` (what it may not have then).
 //! - The conversation: `place` (ids), `references` and `origin` (what a response continues, and where it is stored).
 //! - The answer: `object` (a response) with `echo` (what it repeats of the request) and `reasoning_form`, `create`,
 //!   `stream` with `items` (its events).
@@ -28,6 +28,7 @@ pub(super) mod stored;
 mod stream;
 mod tool_search;
 mod tools;
+mod without_token;
 
 use axum::Router;
 use axum::routing::{get, post};

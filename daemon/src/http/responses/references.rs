@@ -71,7 +71,7 @@ pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Val
 }
 
 /// Clients leave out the type, too.
-fn is_reference(item: &Value) -> bool {
+pub fn is_reference(item: &Value) -> bool {
     match item.get("type").filter(|kind| !kind.is_null()) {
         Some(kind) => kind == "item_reference",
         None => item.get("id").is_some() && item.get("role").is_none(),
