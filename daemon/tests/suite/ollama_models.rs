@@ -24,6 +24,7 @@ fn the_running_model_is_listed_with_a_tag_and_shown_with_and_without() {
     let version = world.get("/api/version").json()["version"].as_str().unwrap().to_owned();
     let numbers: Vec<u32> = version.split('.').map(|part| part.parse().unwrap()).collect();
     assert!(numbers >= vec![0, 6, 4], "{version} is older than VS Code takes");
+    assert!(numbers >= vec![0, 13, 4], "{version} is older than Codex takes");
 
     for path in ["/api/tags", "/api/ps"] {
         let list = world.get(path).json();

@@ -19,8 +19,9 @@ use crate::profiles::Profiles;
 use crate::upstream::{Upstream, context_of, name_of};
 use crate::wire::fields::Fields;
 
-/// The release of Ollama whose API these routes follow: clients refuse to talk to older ones.
-const API_VERSION: &str = "0.12.11";
+/// The release of Ollama whose API these routes follow: clients refuse to talk to older ones. From 0.14 on Ollama answers
+/// `/v1/messages` without a token, which hobd does not.
+const API_VERSION: &str = "0.13.5";
 
 /// The tag of a name that has none.
 const LATEST: &str = ":latest";
