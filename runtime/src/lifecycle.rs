@@ -6,6 +6,8 @@
 //!   interrupts the load.
 //! - Weights that fail to load are an error for the command that needed them; the next one tries
 //!   again. So is a context that cannot be made of them: the weights stay for that, until they are dropped.
+//! - Where the devices of the weights were chosen and a context cannot be made there, the processor computes the
+//!   model, until its weights are dropped.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc;
@@ -58,13 +60,24 @@ pub(crate) fn run(
                 }
             }
             Err(failed) => {
-                if report(Err(failed.error.clone())) {
+                let NoContext { error, core: kept, first: command } = *failed;
+                core = kept;
+                let Err(error) = leave_devices(&mut core, error, residency) else {
+                    first = command;
+                    continue;
+                };
+                if report(Err(error.clone())) {
                     return; // The engine never started.
                 }
-                warn!(error = %failed.error, "the context cannot be made");
-                core = failed.core;
-                if let Some(command) = failed.first {
-                    refuse(&core, command, TurnError::Backend(failed.error.to_string()));
+                warn!(%error, "the context cannot be made");
+                match command {
+                    Some(command) if core.pulse.is_stopping() => {
+                        refuse(&core, command, TurnError::Stopped);
+                    }
+                    Some(command) => {
+                        refuse(&core, command, TurnError::Backend(error.to_string()));
+                    }
+                    None => {}
                 }
             }
         }
@@ -125,6 +138,39 @@ fn serve_loaded(
     }
 }
 
+/// Has the processor compute the model, if `error` is of a context beside layers whose devices were chosen.
+///
+/// # Errors
+/// Why a context cannot be made now: `error`, or that of the load, behind which the weights are not in memory.
+fn leave_devices(
+    core: &mut Core,
+    error: LoadError,
+    residency: &watch::Sender<Residency>,
+) -> Result<(), LoadError> {
+    if !matches!(error, LoadError::Context { beside: Some(_), .. }) {
+        return Err(error);
+    }
+    core.pulse.begin(Activity::Loading);
+    *core.busy_status.lock() = Some(unloaded_status(core));
+    let loading: &Core = core;
+    let mut report = |progress: f32| report_load(loading, residency, progress);
+    let left = loading.model.leave_devices(&mut report);
+    *core.busy_status.lock() = None;
+    match left {
+        Ok(true) => {
+            core.warm_up = None; // The device's.
+            residency.send_replace(Residency::Resident);
+            Ok(())
+        }
+        Ok(false) => Err(error),
+        Err(error) => {
+            drop_draft_weights(core);
+            residency.send_replace(Residency::Unloaded);
+            Err(error)
+        }
+    }
+}
+
 /// Returns whether the weights have left memory.
 fn drop_weights(core: &Core, residency: &watch::Sender<Residency>) -> bool {
     match core.model.drop_weights() {
@@ -179,14 +225,8 @@ fn load_weights(
     core: &Core,
     residency: &watch::Sender<Residency>,
 ) -> Result<Option<String>, LoadError> {
-    let heartbeat: &Heartbeat = &core.pulse;
-    heartbeat.begin(Activity::Loading);
-    let mut report = |progress: f32| {
-        let percent = (progress.clamp(0.0, 1.0) * 100.0) as u8;
-        residency.send_replace(Residency::Loading { percent });
-        heartbeat.beat();
-        if heartbeat.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
+    core.pulse.begin(Activity::Loading);
+    let mut report = |progress: f32| report_load(core, residency, progress);
     let mut draft_unloaded = None;
     if let Some(drafter) = &core.drafter
         && let Err(error) = drafter.model().load_weights(&mut report)
@@ -208,6 +248,19 @@ fn load_weights(
     let now = if loaded.is_ok() { Residency::Resident } else { Residency::Unloaded };
     residency.send_replace(now);
     loaded.map(|()| draft_unloaded)
+}
+
+/// Breaks to interrupt the load.
+fn report_load(
+    core: &Core,
+    residency: &watch::Sender<Residency>,
+    progress: f32,
+) -> ControlFlow<()> {
+    let heartbeat: &Heartbeat = &core.pulse;
+    let percent = (progress.clamp(0.0, 1.0) * 100.0) as u8;
+    residency.send_replace(Residency::Loading { percent });
+    heartbeat.beat();
+    if heartbeat.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 fn drop_draft_weights(core: &Core) {

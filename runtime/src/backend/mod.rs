@@ -269,6 +269,16 @@ pub trait Model: Send + Sync {
     /// [`LoadError::Interrupted`].
     fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError>;
 
+    /// After a [`LoadError::Context`]: where the devices of the layers were chosen, frees the weights and loads them
+    /// for the processor alone. Returns `false` otherwise, and then nothing has changed. Calls `progress` as
+    /// [`Model::load_weights`] does, which chooses anew.
+    ///
+    /// # Errors
+    /// As [`Model::load_weights`]; the weights are not in memory then.
+    fn leave_devices(&self, _: &mut Progress<'_>) -> Result<bool, LoadError> {
+        Ok(false)
+    }
+
     /// The layers and KV on devices; `None` where the processor computes all, and without weights.
     fn offload(&self) -> Option<Offload> {
         None

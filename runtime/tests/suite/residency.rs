@@ -133,6 +133,20 @@ fn weights_of_which_no_context_could_be_made_are_freed_too() {
 }
 
 #[test]
+fn the_processor_computes_a_model_that_has_no_room_for_a_context_on_the_chosen_device() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_full_device());
+    assert!(model.offload().is_some());
+    let engine = engine(&model, None, options());
+    let hello = || request("chat", &tokens(&model, &user("hello")), 5);
+    for load in ["the first", "a reload, which chooses the device again"] {
+        assert_eq!(ask(&engine, hello()).tokens.len(), 5, "{load}");
+        assert_eq!(model.offload(), None, "{load}");
+        assert_eq!(*engine.residency().borrow(), Residency::Resident, "{load}");
+        assert!(block_on(engine.unload()));
+    }
+}
+
+#[test]
 fn an_engine_reports_its_status_while_the_weights_load() {
     let step = Duration::from_secs(1); // A load has three.
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(step));

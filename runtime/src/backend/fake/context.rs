@@ -257,7 +257,7 @@ impl Backend for FakeContext<'_> {
     }
 
     fn can_interrupt(&self) -> bool {
-        !self.model.is_on_device
+        !self.model.is_on_device()
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {

@@ -72,7 +72,8 @@ pub struct FakeModel {
     vocabulary: Vocabulary,
     pace: Duration,
     resident: AtomicBool,
-    is_on_device: bool,
+    is_on_device: AtomicBool,
+    has_full_device: bool,
     computes_nan: bool,
     copies: bool,
     tokenized_bytes: Arc<AtomicUsize>,
@@ -120,7 +121,8 @@ impl FakeModel {
             vocabulary: Vocabulary::new(bytes.chain(control), None, Some(Token(IM_END)), false),
             pace: Duration::ZERO,
             resident: AtomicBool::new(true),
-            is_on_device: false,
+            is_on_device: AtomicBool::new(false),
+            has_full_device: false,
             computes_nan: false,
             copies: false,
             tokenized_bytes: Arc::default(),
@@ -177,8 +179,19 @@ impl FakeModel {
     /// interrupted.
     #[must_use]
     pub fn with_device(mut self) -> Self {
-        self.is_on_device = true;
+        self.is_on_device = AtomicBool::new(true);
         self
+    }
+
+    /// The same, and each load of the weights chooses the device, which has no memory for a context.
+    #[must_use]
+    pub fn with_full_device(mut self) -> Self {
+        self.has_full_device = true;
+        self.with_device()
+    }
+
+    fn is_on_device(&self) -> bool {
+        self.is_on_device.load(Ordering::SeqCst)
     }
 
     /// The same with logits that are not numbers, as damaged weights make them.
@@ -327,7 +340,18 @@ impl Model for FakeModel {
     fn offload(&self) -> Option<Offload> {
         let devices = vec!["Fake0".to_owned()];
         let split = vec![1];
-        self.is_on_device.then_some(Offload { layers: 1, all_layers: 1, devices, split, kv: true })
+        let offload = Offload { layers: 1, all_layers: 1, devices, split, kv: true };
+        self.is_on_device().then_some(offload)
+    }
+
+    fn leave_devices(&self, progress: &mut Progress<'_>) -> Result<bool, LoadError> {
+        if !self.has_full_device || !self.is_on_device() {
+            return Ok(false);
+        }
+        self.drop_weights()?;
+        self.load_weights(progress)?;
+        self.is_on_device.store(false, Ordering::SeqCst);
+        Ok(true)
     }
 
     fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool {
@@ -385,6 +409,10 @@ impl Model for FakeModel {
             let context_tokens = shape.context_tokens;
             return Err(LoadError::Context { context_tokens, beside: None });
         }
+        if let Some(offload) = self.offload().filter(|_| self.has_full_device) {
+            let (context_tokens, beside) = (shape.context_tokens, Some(offload.to_string()));
+            return Err(LoadError::Context { context_tokens, beside });
+        }
         run(&mut FakeContext::new(self, shape));
         Ok(())
     }
@@ -404,6 +432,7 @@ impl Model for FakeModel {
                 let reason = "the file is damaged".to_owned();
                 return Err(LoadError::Model { path: "fake".to_owned(), reason });
             }
+            self.is_on_device.fetch_or(self.has_full_device, Ordering::SeqCst);
         }
         self.resident.store(true, Ordering::SeqCst);
         Ok(())

@@ -208,6 +208,24 @@ impl Model for LlamaModel {
         Ok(())
     }
 
+    fn leave_devices(&self, progress: &mut Progress<'_>) -> Result<bool, LoadError> {
+        let Some(offload) = self.offload() else { return Ok(false) };
+        if self.options.placement.layers != GpuLayers::Auto {
+            return Ok(false);
+        }
+        if let Err(error) = self.drop_weights() {
+            tracing::warn!(%error, "the weights stay on the devices");
+            return Ok(false);
+        }
+        tracing::warn!(
+            devices = ?offload.devices,
+            "no context could be made there: the processor computes the model"
+        );
+        let weights = self.source.load_on_processor(&self.options, progress)?;
+        *self.weights.write() = Some(Arc::new(weights));
+        Ok(true)
+    }
+
     fn mtp(&self) -> MtpHeads {
         self.heads.clone()
     }
@@ -415,13 +433,4 @@ unsafe extern "C" fn report_abort(message: *const c_char) {
 }
 
 #[cfg(test)]
-mod tests {
-    #[test]
-    fn the_state_format_names_the_pinned_llama_cpp() {
-        let manifest = include_str!("../../../../Cargo.toml");
-        let pin = manifest.lines().find(|line| line.starts_with("llama-cpp-sys-2 = "));
-        let version = pin.and_then(|line| line.split("\"=").nth(1)?.split('"').next());
-        let expected = format!("llama-cpp-sys-2 {}", version.expect("the version is pinned"));
-        assert_eq!(super::STATE_FORMAT, expected);
-    }
-}
+mod tests;

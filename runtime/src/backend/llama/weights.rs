@@ -67,15 +67,7 @@ impl Source {
         extent: Extent<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<Weights, LoadError> {
-        // KV is saved under the fingerprint of the first files.
-        if let Some((path, _)) =
-            self.seen.iter().find(|(path, seen)| FileIdentity::of(path) != *seen)
-        {
-            return Err(refused(
-                path,
-                "the file has changed since it was loaded first: start again to use it",
-            ));
-        }
+        self.check_unchanged()?;
         let Extent::Whole(options) = extent else {
             return self.load_placed(extent, &mut Placed::nowhere(), progress);
         };
@@ -99,6 +91,30 @@ impl Source {
             }
             loaded => loaded,
         }
+    }
+
+    /// As [`Source::load`], on no device.
+    pub fn load_on_processor(
+        &self,
+        options: &LlamaOptions,
+        progress: &mut Progress<'_>,
+    ) -> Result<Weights, LoadError> {
+        self.check_unchanged()?;
+        let _one_at_a_time = LOADS.lock();
+        self.load_placed(Extent::Whole(options), &mut Placed::nowhere(), progress)
+    }
+
+    /// KV is saved under the fingerprint of the first files.
+    fn check_unchanged(&self) -> Result<(), LoadError> {
+        if let Some((path, _)) =
+            self.seen.iter().find(|(path, seen)| FileIdentity::of(path) != *seen)
+        {
+            return Err(refused(
+                path,
+                "the file has changed since it was loaded first: start again to use it",
+            ));
+        }
+        Ok(())
     }
 
     fn load_placed(
@@ -167,6 +183,13 @@ impl Weights {
     /// The layers on devices.
     pub fn offload(&self) -> Option<Offload> {
         self.offload.clone()
+    }
+
+    /// The same, which say that devices have their layers.
+    #[cfg(test)]
+    pub fn said_to_be_on(mut self, offload: Offload) -> Self {
+        self.offload = Some(offload);
+        self
     }
 
     pub fn vocab(&self) -> *const sys::llama_vocab {
