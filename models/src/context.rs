@@ -8,10 +8,12 @@
 //!   Nothing else needs it, so the KV gets a larger part of it.
 //! - Where the settings put a number of layers there, weights and KV are divided between it and the machine, and each
 //!   part must fit.
+//! - The K and the V of a layer are tensors with which a device must compute.
 //! - Pure: it reads neither the machine's memory nor files.
 
 use crate::fit::{Demand, Estimate, MICRO_BATCH};
 use crate::gguf::GgmlType;
+use crate::largest_tensor::{LargeTensor, largest_tensor_bytes};
 use crate::model::ModelFile;
 use crate::summary::Summary;
 
@@ -56,6 +58,8 @@ pub struct ContextSettings {
     pub cache_type_v: GgmlType,
     /// Layers on devices, of which the output is one; `None`: as many as fit.
     pub gpu_layers: Option<u64>,
+    /// Bytes of the largest tensor with which the devices compute; `None`: of any.
+    pub largest_tensor_bytes: Option<u64>,
 }
 
 /// Memory for weights and context.
@@ -135,6 +139,8 @@ pub enum Limit {
     Trained,
     /// The next larger one would take more than its share of this memory.
     Memory { available_bytes: u64 },
+    /// A device would not compute with the K or V of a layer of the next larger one.
+    Tensor,
     /// A text is embedded in one micro-batch.
     MicroBatch,
     /// The model does not say what it was trained with.
@@ -146,7 +152,7 @@ impl Limit {
         match self {
             Self::Set => "set",
             Self::Trained => "trained",
-            Self::Memory { .. } => "memory",
+            Self::Memory { .. } | Self::Tensor => "memory",
             Self::MicroBatch => "micro_batch",
             Self::Unknown => "unknown",
         }
@@ -169,7 +175,21 @@ impl ContextSettings {
     pub fn new(ctx: Option<u64>, slots: u64, prefixes: u64, cache_types: [&str; 2]) -> Self {
         let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
         let [cache_type_k, cache_type_v] = cache_types.map(kind);
-        Self { ctx, slots, prefixes, cache_type_k, cache_type_v, gpu_layers: None }
+        Self {
+            ctx,
+            slots,
+            prefixes,
+            cache_type_k,
+            cache_type_v,
+            gpu_layers: None,
+            largest_tensor_bytes: None,
+        }
+    }
+
+    /// `None`: devices compute with tensors of any size, or none has KV.
+    #[must_use]
+    pub fn with_largest_tensor(self, largest_tensor_bytes: Option<u64>) -> Self {
+        Self { largest_tensor_bytes, ..self }
     }
 
     #[must_use]
@@ -196,7 +216,27 @@ impl ContextSettings {
             _ => available.budget(weights_bytes),
         };
         let fits = |tokens| self.bytes(summary, tokens) <= budget;
-        ChosenContext::chosen(trained, summary.pooling.is_some(), available_bytes, fits)
+        let is_pooled = summary.pooling.is_some();
+        let by_memory = ChosenContext::chosen(trained, is_pooled, available_bytes, fits);
+        let is_computed = |tokens| self.check_tensors(summary, tokens).is_ok();
+        if is_computed(by_memory.tokens) {
+            return by_memory;
+        }
+        let tokens = largest_fitting(by_memory.tokens, is_computed);
+        let is_whole = trained.is_some_and(|trained| tokens >= trained);
+        ChosenContext { tokens, limit: if is_whole { Limit::Trained } else { Limit::Tensor } }
+    }
+
+    /// # Errors
+    /// Where a device would not compute with the KV of a context of `tokens`.
+    pub fn check_tensors(&self, summary: &Summary, tokens: u64) -> Result<(), LargeTensor> {
+        let tensor_bytes = largest_tensor_bytes(summary, &self.demand(tokens));
+        match self.largest_tensor_bytes {
+            Some(largest_bytes) if tensor_bytes > largest_bytes => {
+                Err(LargeTensor { tokens, tensor_bytes, largest_bytes })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn device_part(&self, summary: &Summary) -> Option<DevicePart> {
@@ -374,6 +414,28 @@ mod tests {
     fn a_model_with_a_short_context_has_room_for_several_conversations() {
         assert_eq!(tiny(None, GIB), ChosenContext { tokens: 8_192, limit: Limit::Trained });
         assert_eq!(tiny(None, 0), ChosenContext { tokens: 4_096, limit: Limit::Trained });
+    }
+
+    #[test]
+    fn a_device_limits_the_k_and_the_v_of_a_layer() {
+        let mut model = ModelFile::open(&asset("hob-tiny-f16.gguf")).unwrap();
+        model.summary.trained_context = Some(131_072);
+        // 128 bytes a token.
+        let limited =
+            |ctx, bytes| ContextSettings::new(ctx, 4, 4, ["f16", "f16"]).with_largest_tensor(bytes);
+        let chosen = |bytes| limited(None, bytes).context_of(&model, Available::on_host(20 * GIB));
+        assert_eq!(chosen(None).tokens, 131_072);
+        assert_eq!(chosen(Some(16 * MIB)).limit, Limit::Trained);
+        let less = |tokens| ChosenContext { tokens, limit: Limit::Tensor };
+        assert_eq!(chosen(Some(16 * MIB - 1)), less(65_536));
+        assert_eq!(chosen(Some(MIB)), less(8_192));
+        assert_eq!(chosen(Some(1)), less(4_096), "which a check refuses");
+
+        let check = |tokens| limited(Some(tokens), Some(MIB)).check_tensors(&model.summary, tokens);
+        assert_eq!(check(8_192), Ok(()));
+        let refused = check(8_193).unwrap_err().to_string();
+        assert!(refused.contains("8193 tokens") && refused.contains("--ctx"), "{refused}");
+        assert_eq!(limited(Some(8_193), None).check_tensors(&model.summary, 8_193), Ok(()));
     }
 
     #[test]

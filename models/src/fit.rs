@@ -49,8 +49,7 @@ impl Estimate {
     /// Estimates a model whose files hold `weights_bytes` of tensors.
     pub fn new(summary: &Summary, weights_bytes: u64, demand: &Demand) -> Self {
         let per_token = |layer: usize, heads: u64| bytes_per_token(summary, demand, layer, heads);
-        let slots = demand.slots.saturating_add(demand.prefixes);
-        let sequences = slots.saturating_add(summary.memory.other_sequences());
+        let sequences = sequences(summary, demand);
         let windowed = windowed_cells(summary, sequences, demand.ctx);
         let mut kv_bytes = 0u64;
         let mut kv_bytes_per_token = 0u64;
@@ -83,12 +82,29 @@ impl Estimate {
     }
 }
 
+/// Sequences of the context.
+pub(crate) fn sequences(summary: &Summary, demand: &Demand) -> u64 {
+    let slots = demand.slots.saturating_add(demand.prefixes);
+    slots.saturating_add(summary.memory.other_sequences())
+}
+
 /// Bytes of a token's KV in a layer with this number of heads.
 fn bytes_per_token(summary: &Summary, demand: &Demand, layer: usize, heads: u64) -> u64 {
+    let [k, v] = cached_bytes(summary, demand, layer, heads);
+    k.saturating_add(v)
+}
+
+/// Those of K and of V.
+pub(crate) fn cached_bytes(
+    summary: &Summary,
+    demand: &Demand,
+    layer: usize,
+    heads: u64,
+) -> [u64; 2] {
     let (key, value) = cached_lengths(summary, layer);
     let k = demand.cache_type_k.cache_bytes(heads.saturating_mul(key));
     let v = demand.cache_type_v.cache_bytes(heads.saturating_mul(value));
-    k.saturating_add(v)
+    [k, v]
 }
 
 /// The part of [`Estimate::kv_bytes`] that MTP heads have, in a context of their own.
@@ -100,13 +116,13 @@ pub(crate) fn mtp_kv_bytes(summary: &Summary, demand: &Demand) -> u64 {
 }
 
 /// Cells of a sliding-window layer, as llama.cpp sizes them for a cache that sequences share.
-fn windowed_cells(summary: &Summary, sequences: u64, ctx: u64) -> Option<u64> {
+pub(crate) fn windowed_cells(summary: &Summary, sequences: u64, ctx: u64) -> Option<u64> {
     let (window, _) = summary.window.as_ref()?;
     let cells = window.saturating_mul(sequences).saturating_add(MICRO_BATCH).min(ctx);
     Some(cells.div_ceil(256) * 256)
 }
 
-fn is_windowed(summary: &Summary, layer: usize) -> bool {
+pub(crate) fn is_windowed(summary: &Summary, layer: usize) -> bool {
     let windowed = summary.window.as_ref().and_then(|(_, layers)| layers.get(layer));
     windowed.copied().unwrap_or(false)
 }

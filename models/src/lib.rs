@@ -6,10 +6,11 @@
 //!
 //! Reading order: [`gguf`] reads a file's header; [`summary`] interprets it; [`discover`] finds the
 //! models of other programs; [`resolve`] turns a name or a path into a model; [`fit`] estimates its
-//! memory, and [`context`] chooses its context; [`hash`] identifies its content, [`probed`]
-//! remembers what a trial of it found; [`sampling`] reads the parameters that it recommends, and
-//! `cards` has those that its authors recommend elsewhere; [`published`] describes the model that
-//! Hob can fetch, [`recommended`] those for a first chat, with the [`speed`] of this machine.
+//! memory, and [`context`] chooses its context, whose largest tensor `largest_tensor` measures;
+//! [`hash`] identifies its content, [`probed`] remembers what a trial of it found; [`sampling`] reads
+//! the parameters that it recommends, and `cards` has those that its authors recommend elsewhere;
+//! [`published`] describes the model that Hob can fetch, [`recommended`] those for a first chat, with
+//! the [`speed`] of this machine.
 
 #[cfg(feature = "bundled")]
 pub mod bundled;
@@ -21,6 +22,7 @@ pub mod error;
 pub mod fit;
 pub mod gguf;
 pub mod hash;
+mod largest_tensor;
 pub mod memory;
 pub mod model;
 pub mod probed;
@@ -41,6 +43,7 @@ pub use error::{GgufError, ModelError};
 pub use fit::{Demand, Estimate, Verdict};
 pub use gguf::{GgmlType, Header};
 pub use hash::{ContentHash, HashCache, Progress};
+pub use largest_tensor::LargeTensor;
 pub use memory::MachineMemory;
 pub use model::ModelFile;
 pub use probed::ProbeCache;

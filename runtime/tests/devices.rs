@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hob_runtime::backend::llama::{GpuLayers, LlamaModel, LlamaOptions, Placement};
+use hob_runtime::backend::llama::{GpuLayers, LlamaModel, LlamaOptions, Placement, largest_tensor};
 use hob_runtime::backend::{ContextShape, Device, devices};
 use hob_runtime::{Model, TurnEvent, TurnRequest};
 use hob_slots::Token;
@@ -51,6 +51,15 @@ fn load(file: &str, placement: Placement) -> Arc<dyn Model> {
 
 fn on(layers: GpuLayers) -> Placement {
     Placement { layers, ..Placement::default() }
+}
+
+/// Vulkan promises 128 MiB.
+#[test]
+fn a_device_of_vulkan_may_say_which_tensors_are_too_large_for_it() {
+    let Some(device) = device() else { return };
+    let may = device.name.starts_with("Vulkan");
+    let largest = largest_tensor(&asset(FAMILIES[0]), &on(DEVICE));
+    assert!(largest.is_none_or(|bytes| may && bytes >= 128 << 20), "{}: {largest:?}", device.name);
 }
 
 #[test]

@@ -38,7 +38,7 @@ mod real {
     use std::sync::Arc;
 
     use hob_config::{DraftChoice, Resolved, Settings};
-    use hob_models::{ChosenContext, Demand};
+    use hob_models::{ChosenContext, ContextSettings, Demand};
     use hob_runtime::Model;
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, STATE_FORMAT};
     use hob_slots::fingerprint::FileDigest;
@@ -68,8 +68,16 @@ mod real {
     }
 
     impl Found {
-        /// `context`: that of the model.
-        pub fn load(self, settings: &Settings, context: ChosenContext) -> Result<Loaded, Refused> {
+        /// `context`: that of the model, by `wanted`.
+        pub fn load(
+            self,
+            settings: &Settings,
+            wanted: &ContextSettings,
+            context: ChosenContext,
+        ) -> Result<Loaded, Refused> {
+            if let Err(error) = wanted.check_tensors(&self.0.file.summary, context.tokens) {
+                return Err(refused(self.0.file.name, error.to_string()));
+            }
             let options = LlamaOptions {
                 threads: settings.threads as usize,
                 cache_type_k: settings.cache_type_k.to_string(),

@@ -126,7 +126,8 @@ mod real {
     use super::*;
     use crate::models::{DeviceSettings, devices};
     use crate::startup::model_file::{
-        STATE_FORMAT, context_settings, find, hash, in_context, loads_mtp, placement, probe_cache,
+        STATE_FORMAT, find, hash, in_context, limited_context_settings, loads_mtp, placement,
+        probe_cache,
     };
     use crate::startup::{Step, adapters, drafter, probe, template};
 
@@ -142,7 +143,7 @@ mod real {
         let recall_model = RecallModel::load(resolved, report);
         // The model before is freed, and the weights are not read yet.
         let host_bytes = MachineMemory::usable_bytes(MachineMemory::read());
-        let wanted = context_settings(settings);
+        let wanted = limited_context_settings(settings, &file);
         let available = DeviceSettings::of(settings).available(host_bytes);
         let mut context = wanted.context_of(&file, available);
         let draft_file = drafter::find(resolved, report);
@@ -151,8 +152,10 @@ mod real {
             let taken = drafter.0.file.estimate(&wanted.demand(context.tokens)).total_bytes();
             context = wanted.context_of(&file, available.beside(taken));
         }
+        wanted.check_tensors(&file.summary, context.tokens)?;
         // Before the model: what it takes of a device is then known.
-        let draft_file = draft_file.map(|found| found.and_then(|it| it.load(settings, context)));
+        let draft_file =
+            draft_file.map(|found| found.and_then(|it| it.load(settings, &wanted, context)));
         let mut options = options(settings, &file, context)?;
         options.mtp_refused = no_mtp.filter(|_| options.mtp);
         if let Some(Ok(drafter)) = &draft_file {

@@ -78,7 +78,7 @@ pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
 }
 
 #[cfg(feature = "llama")]
-pub(super) use files::{find, hash, placement};
+pub(super) use files::{find, hash, limited_context_settings, placement};
 
 #[cfg(feature = "llama")]
 mod files {
@@ -92,6 +92,15 @@ mod files {
 
     use super::*;
     use crate::startup::{Report, Step};
+
+    /// The settings for the context of `file`, with what limits it on the devices.
+    pub(in crate::startup) fn limited_context_settings(
+        settings: &Settings,
+        file: &ModelFile,
+    ) -> ContextSettings {
+        let largest = llama::largest_tensor(&file.path, &placement_alone(settings));
+        context_settings(settings).with_largest_tensor(largest)
+    }
 
     /// What goes to devices, beside the context that the engine will make.
     pub(in crate::startup) fn placement(
@@ -107,6 +116,12 @@ mod files {
         };
         let slots = settings.slots as usize + settings.prefix_slots();
         let sequences = slots + file.summary.memory.other_sequences() as usize;
+        let context = backend::ContextShape { context_tokens, sequences, micro_batch };
+        Placement { context: Some(context), ..placement_alone(settings) }
+    }
+
+    /// Beside no context.
+    fn placement_alone(settings: &Settings) -> Placement {
         Placement {
             layers: match settings.gpu_layers {
                 GpuLayers::Auto => llama::GpuLayers::Auto,
@@ -115,7 +130,6 @@ mod files {
             devices: settings.device.clone(),
             tensor_split: settings.tensor_split.clone(),
             kv_offload: settings.kv_offload,
-            context: Some(backend::ContextShape { context_tokens, sequences, micro_batch }),
             ..Placement::default()
         }
     }

@@ -12,6 +12,7 @@ mod context;
 mod fit;
 mod header;
 mod heads;
+mod largest_tensor;
 mod named_template;
 mod params;
 mod placement;
@@ -42,6 +43,7 @@ use crate::vocabulary::{PairMarks, TokenKind, Vocabulary};
 
 pub use adapters::Adapter;
 use context::Context;
+pub use largest_tensor::largest_tensor;
 pub use params::{LlamaOptions, default_threads};
 pub use placement::{GpuLayers, Placement, devices};
 pub use processor::check_processor;

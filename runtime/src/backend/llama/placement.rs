@@ -97,13 +97,7 @@ impl Placement {
             }
             return Ok(Placed::default());
         }
-        let mut placed = Placed {
-            devices: handles(&wanted),
-            names: wanted.iter().map(|device| device.name.clone()).collect(),
-            layers: ALL,
-            tensor_split: Vec::new(),
-            overrides: Vec::new(),
-        };
+        let mut placed = Placed::on(&wanted);
         if !self.tensor_split.is_empty() {
             placed.tensor_split = vec![0.0; max_devices()];
             let parts = self.tensor_split.iter().map(|&part| part as f32);
@@ -131,7 +125,7 @@ impl Placement {
 
     /// The devices to use: those of the setting, or llama.cpp's choice, which is all graphics cards,
     /// and graphics units of processors where there is no card.
-    fn wanted<'d>(
+    pub(super) fn wanted<'d>(
         &self,
         known: &'d [LlamaBackendDevice],
     ) -> Result<Vec<&'d LlamaBackendDevice>, LoadError> {
@@ -153,6 +147,12 @@ impl Placement {
 }
 
 impl Placed {
+    /// All layers.
+    pub fn on(devices: &[&LlamaBackendDevice]) -> Self {
+        let names = devices.iter().map(|device| device.name.clone()).collect();
+        Self { devices: handles(devices), names, layers: ALL, ..Self::default() }
+    }
+
     /// Uses no device.
     pub fn nowhere() -> Self {
         Self { devices: vec![std::ptr::null_mut()], ..Self::default() }
@@ -267,7 +267,7 @@ pub(super) fn device_backends() -> Vec<&'static str> {
 }
 
 /// The devices that can hold layers.
-fn usable() -> Vec<LlamaBackendDevice> {
+pub(super) fn usable() -> Vec<LlamaBackendDevice> {
     let is_usable = |device: &LlamaBackendDevice| {
         use LlamaBackendDeviceType::{Gpu, IntegratedGpu};
         matches!(device.device_type, Gpu | IntegratedGpu)

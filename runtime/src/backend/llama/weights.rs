@@ -1,6 +1,7 @@
 //! A GGUF in memory: whole, or only its vocabulary.
 
 use std::ffi::{CString, c_void};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
@@ -46,6 +47,8 @@ static LOADS: Mutex<()> = Mutex::new(());
 pub(super) enum Extent<'o> {
     Whole(&'o LlamaOptions),
     VocabularyAlone,
+    /// All but the bytes of the weights.
+    Metadata,
 }
 
 impl Source {
@@ -104,6 +107,12 @@ impl Source {
         self.load_placed(Extent::Whole(options), &mut Placed::nowhere(), progress)
     }
 
+    /// Loads the file without the bytes of its weights, so that llama.cpp initialises the devices of `placed`.
+    pub fn load_metadata(&self, placed: &mut Placed) -> Result<(), LoadError> {
+        let _one_at_a_time = LOADS.lock();
+        self.load_placed(Extent::Metadata, placed, &mut |_| ControlFlow::Continue(())).map(drop)
+    }
+
     /// KV is saved under the fingerprint of the first files.
     fn check_unchanged(&self) -> Result<(), LoadError> {
         if let Some((path, _)) =
@@ -134,6 +143,10 @@ impl Source {
         let pointer = unsafe {
             let mut params = sys::llama_model_default_params();
             params.vocab_only = matches!(extent, Extent::VocabularyAlone);
+            if matches!(extent, Extent::Metadata) {
+                params.no_alloc = true;
+                params.load_mode = sys::LLAMA_LOAD_MODE_NONE;
+            }
             params.load_mtp = self.mtp;
             placed.apply(&mut params);
             params.progress_callback = Some(report);
@@ -235,7 +248,6 @@ fn refused(path: &Path, reason: &str) -> LoadError {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::ops::ControlFlow;
 
     use super::*;
 
