@@ -90,6 +90,8 @@ pub struct ContextUse {
 pub struct ConversationText {
     #[serde(flatten)]
     pub conversation: Conversation<'static>,
+    /// What prompts have in place of the system messages in front; empty: nothing. `None`: those messages.
+    pub instructions: Option<String>,
     pub messages: Vec<Message>,
 }
 

@@ -68,7 +68,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let question = Question {
         messages,
         conversation,
-        append: true,
+        instructions: None,
         newest: false,
         continues: false,
         private: false,

@@ -38,10 +38,10 @@ pub struct Shape {
 
 pub struct Question<'a> {
     pub messages: Vec<Value>,
-    /// The conversation that they continue.
+    /// The conversation that they continue: the daemon knows the messages in front of them.
     pub conversation: Option<&'a str>,
-    /// The daemon knows the messages in front of them.
-    pub append: bool,
+    /// Its instructions from now on; `None`: as before.
+    pub instructions: Option<&'a str>,
     /// Leave out the oldest messages if not all fit into the context.
     pub newest: bool,
     /// Go on with the last answer; there are no messages then.
@@ -271,7 +271,10 @@ fn body(question: &Question<'_>) -> Value {
     let mut hob = json!({});
     if let Some(conversation) = question.conversation {
         body.insert("conversation".into(), conversation.into());
-        hob = extension(question.append, question.newest, question.private);
+        hob = extension(question.newest, question.private);
+        if let Some(instructions) = question.instructions {
+            hob["instructions"] = instructions.into();
+        }
     }
     if question.continues {
         hob["continue"] = true.into();
@@ -288,9 +291,9 @@ fn body(question: &Question<'_>) -> Value {
     body.into()
 }
 
-/// The `hob` object of a request.
-pub fn extension(append: bool, newest: bool, private: bool) -> Value {
-    let fields = [("append", append), ("newest", newest), ("private", private)];
+/// The `hob` object of a request that continues a conversation.
+pub fn extension(newest: bool, private: bool) -> Value {
+    let fields = [("append", true), ("newest", newest), ("private", private)];
     let asked = fields.into_iter().filter(|(_, asked)| *asked);
     asked.map(|(name, asked)| (name.to_owned(), asked.into())).collect::<Map<_, _>>().into()
 }
@@ -349,13 +352,13 @@ mod tests {
     }
 
     #[test]
-    fn append_is_sent_with_a_conversation_only() {
+    fn append_and_instructions_are_sent_with_a_conversation_only() {
         let messages = vec![json!({"role": "user", "content": "hi"})];
         let shape = &Shape { max_tokens: None, temperature: Some(0.0) };
         let question = Question {
             messages,
             conversation: None,
-            append: true,
+            instructions: Some("Be brief."),
             newest: false,
             continues: false,
             private: false,
@@ -364,7 +367,7 @@ mod tests {
         };
         assert!(body(&question).get("hob").is_none());
         let body = body(&Question { conversation: Some("c"), ..question });
-        assert_eq!(body["hob"], json!({"append": true}));
+        assert_eq!(body["hob"], json!({"append": true, "instructions": "Be brief."}));
         assert_eq!(body["conversation"], "c");
     }
 }

@@ -310,17 +310,9 @@ fn slash_commands_show_and_change_the_conversation() {
 
     types("/system Be brief.\r", "the next message goes with these instructions");
     types("Hello again\r", "Yes.");
-    let whole = daemon.received(SAID).body;
-    assert_eq!(whole["hob"].get("append"), None, "the whole conversation is sent: {whole}");
-    assert_eq!(
-        whole["messages"],
-        json!([
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": "Hi."},
-            {"role": "user", "content": "Hello again"},
-        ])
-    );
+    let said = daemon.received(SAID).body;
+    assert_eq!(said["hob"], json!({"append": true, "instructions": "Be brief."}));
+    assert_eq!(said["messages"], json!([{"role": "user", "content": "Hello again"}]));
     types("/retry\r", "Yes.");
     let again = daemon.received(SAID).body;
     let asked = json!({"append": true});

@@ -62,11 +62,17 @@ fn the_commands_of_a_chat_do_what_they_say() {
     enter(&mut hob, "/system", "no instructions");
     enter(&mut hob, "/system You are Ember.", "the next message goes with these instructions");
     enter(&mut hob, "Say this: and now", ANSWERED);
-    let stored = messages(&hobd, "room");
-    let system = json!(["system", "You are Ember."]);
-    assert_eq!(json!([stored[0]["role"], stored[0]["content"]]), system);
-    assert_eq!(stored.len(), 5, "with what was said before: {stored:?}");
+    let stored = hobd.client.get("/v1/conversations/room");
+    assert_eq!(stored["instructions"], "You are Ember.");
+    let said = stored["messages"].as_array().unwrap();
+    assert_eq!(said.len(), 4, "with what was said before: {said:?}");
     enter(&mut hob, "/system", "You are Ember.");
+    // As the app sets them.
+    hobd.client.patch("/v1/conversations/room", &json!({"instructions": "You are Ash."}));
+    enter(&mut hob, "/system", "You are Ash.");
+    enter(&mut hob, "/system You are Coal.", "the next message goes with these instructions");
+    enter(&mut hob, "Say this: once more", ANSWERED);
+    assert_eq!(hobd.client.get("/v1/conversations/room")["instructions"], "You are Coal.");
 
     let file = home.path("chat.md");
     enter(&mut hob, &format!("/save {}", file.display()), "saved in");
@@ -78,7 +84,7 @@ fn the_commands_of_a_chat_do_what_they_say() {
     enter(&mut hob, "/model fake:s", "fake:second runs");
     assert_eq!(hobd.client.get("/v1/status")["model"], "fake:second");
     enter(&mut hob, "Say this: still here", ANSWERED);
-    assert_eq!(messages(&hobd, "room").len(), 7);
+    assert_eq!(messages(&hobd, "room").len(), 8);
     quit(hob);
 }
 

@@ -1,7 +1,7 @@
-//! The system prompt of a conversation at the keyboard.
+//! The instructions of a conversation at the keyboard.
 //!
-//! - `--system` and `/system` set it for the next turn, which sends a stored conversation whole: a
-//!   history with another system prompt is another branch.
+//! - `--system` and `/system` set them for the next turn. A new conversation begins with them, as a system message;
+//!   those of a stored one are a field of it, which the app shows and changes too.
 
 use hob_api::ConversationText;
 use serde_json::{Value, json};
@@ -13,37 +13,50 @@ use crate::failure::Failure;
 use crate::output::plain;
 
 impl Chat<'_> {
-    /// The system prompt of the next turn.
+    /// The instructions of the next turn.
     pub(super) fn instructions(&self, context: &Context) -> Result<Option<String>, Failure> {
         if self.system.is_some() || self.is_new {
             return Ok(self.system.clone());
         }
-        let text: ConversationText = Client::find(context)?.get(&self.path())?;
-        let system = text.messages.iter().take_while(|message| message.role == "system");
-        let texts: Vec<_> = system.map(|message| plain(&message.text())).collect();
-        Ok(Some(texts.join("\n\n")).filter(|text| !text.is_empty()))
+        Ok(of(&Client::find(context)?.get(&self.path())?))
     }
 
-    pub(super) fn system(&self) -> Option<Value> {
-        self.system.as_ref().map(|text| json!({"role": "system", "content": text}))
+    /// The instructions of a new conversation.
+    pub(super) fn system_message(&self) -> Option<Value> {
+        let text = self.system.as_ref().filter(|_| self.is_new);
+        text.map(|text| json!({"role": "system", "content": text}))
     }
+}
 
-    /// The conversation's messages without its system prompt; without its last answer where that is
-    /// asked for `again`.
-    pub(super) fn stored(&self, client: &Client, again: bool) -> Result<Vec<Value>, Failure> {
-        let text: Value = client.get(&self.path())?;
-        let mut messages: Vec<_> = text["messages"].as_array().cloned().unwrap_or_default();
-        let systems = messages.iter().take_while(|message| message["role"] == "system").count();
-        messages.drain(..systems);
-        while again && messages.last().is_some_and(|message| message["role"] == "assistant") {
-            messages.pop();
-        }
-        // As a client sends them: without what the daemon adds.
-        let fields = ["role", "content", "name", "tool_calls", "tool_call_id", "hob"];
-        let plain = |message: &Value| {
-            let known = fields.into_iter().filter(|field| !message[*field].is_null());
-            known.map(|field| (field.to_owned(), message[field].clone())).collect()
+/// What prompts of a stored conversation begin with, besides a profile's text.
+fn of(text: &ConversationText) -> Option<String> {
+    let instructs = |role: &str| role == "system" || role == "developer";
+    let stored = || {
+        let front = text.messages.iter().take_while(|message| instructs(&message.role));
+        let texts: Vec<_> = front.map(|message| plain(&message.text())).collect();
+        texts.join("\n\n")
+    };
+    let own = text.instructions.as_deref().map_or_else(stored, plain);
+    Some(own).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_of_a_conversation_stand_in_place_of_its_system_messages() {
+        let of_text = |instructions: Value| {
+            let messages = json!([
+                {"role": "developer", "content": "Be long."},
+                {"role": "system", "content": "Be kind."},
+                {"role": "user", "content": "Hello"},
+            ]);
+            let text = json!({"id": "c", "instructions": instructions, "messages": messages});
+            of(&serde_json::from_value(text).unwrap())
         };
-        Ok(messages.iter().map(|message| Value::Object(plain(message))).collect())
+        assert_eq!(of_text(Value::Null).as_deref(), Some("Be long.\n\nBe kind."));
+        assert_eq!(of_text("Be brief.".into()).as_deref(), Some("Be brief."));
+        assert_eq!(of_text("".into()), None, "they were removed");
     }
 }

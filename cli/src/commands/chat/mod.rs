@@ -88,7 +88,7 @@ struct Chat<'a> {
     private: Option<PrivateChat>,
     /// The daemon does not know it yet.
     is_new: bool,
-    /// The system prompt that the next turn sends.
+    /// The instructions that the next turn sends.
     system: Option<String>,
     /// What to send again once there is room, after a turn that did not fit into the context; an
     /// empty list answers the last message again.
@@ -302,16 +302,16 @@ impl Chat<'_> {
         }
         writeln!(context.out)?;
         context.out.flush()?;
-        // Without a daemon, the message itself says so. Under new instructions a stored conversation
-        // is sent whole, and not ahead.
-        let is_sent_whole = self.system.is_some() && !self.is_new;
+        // Without a daemon, the message itself says so. New instructions of a stored conversation come with the
+        // message: words that are computed ahead would stand behind the old ones.
+        let has_new_instructions = self.system.is_some() && !self.is_new;
         // The words of a message with files would be computed without the files.
         let client = Client::find_within(context, Some(type_ahead::PATIENCE)).ok();
-        let client = client.filter(|_| !is_sent_whole && self.files.is_empty());
+        let client = client.filter(|_| !has_new_instructions && self.files.is_empty());
         let ahead = client.map(|client| {
             let path = format!("{}/typing", self.path());
-            let messages = self.system().into_iter().collect::<Vec<_>>();
-            let hob = turn::extension(true, false, self.private.is_some());
+            let messages = self.system_message().into_iter().collect::<Vec<_>>();
+            let hob = turn::extension(false, self.private.is_some());
             let fields = json!({"hob": hob, "messages": messages});
             TypeAhead::start(client, path, fields)
         });

@@ -115,7 +115,7 @@ impl Chat<'_> {
         let document = document_of_last(&client.get(&self.path())?, last);
         let imported: Value = client.post("/v1/conversations/import", &document)?;
         let id = imported["id"].as_str().unwrap_or_default();
-        (self.conversation, self.system) = (id.to_owned(), None);
+        self.conversation = id.to_owned();
         let title = line(document["title"].as_str().unwrap_or(id), 60);
         let messages = counted(document["messages"].as_array().map_or(0, Vec::len), "message");
         note(context, &format!("{title} · {messages}"))?;

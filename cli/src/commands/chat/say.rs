@@ -45,12 +45,10 @@ impl Chat<'_> {
         let NewTurn { new, newest, continues } = new_turn;
         self.outgrown = None;
         let client = Client::find(context)?;
-        let append = self.is_new || self.system.is_none();
-        let stored = if append { Vec::new() } else { self.stored(&client, new.is_empty())? };
         let question = Question {
-            messages: self.system().into_iter().chain(stored).chain(new.clone()).collect(),
+            messages: self.system_message().into_iter().chain(new.clone()).collect(),
             conversation: Some(&self.conversation),
-            append,
+            instructions: self.system.as_deref().filter(|_| !self.is_new),
             newest,
             continues,
             private: self.private.is_some(),
@@ -68,7 +66,7 @@ impl Chat<'_> {
                 self.files.clear();
             }
         }
-        if outgrows && append && !newest {
+        if outgrows && !newest {
             self.outgrown = Some(new);
         }
         asked?;
