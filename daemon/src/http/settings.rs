@@ -7,17 +7,21 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::body::JsonBody;
+use super::slots::lifetimes;
 use crate::error::ApiError;
 use crate::settings::SettingsEditor;
+use crate::storage::sweep;
 
 /// `GET /v1/settings`
 pub async fn list(State(settings): State<SettingsEditor>) -> Json<Value> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let resolved = settings.live.get();
     Json(json!({
         "object": "list",
         "data": settings.list(),
-        "file": settings.live.get().config_file().to_string_lossy(),
+        "file": resolved.config_file().to_string_lossy(),
         "cores": cores,
+        "lifetimes": lifetimes(&sweep::lifetimes(&resolved.settings)),
     }))
 }
 

@@ -52,7 +52,7 @@ pub async fn list(
 }
 
 /// In seconds, by class; null where only the quota ends it.
-fn lifetimes(lifetimes: &Lifetimes) -> Value {
+pub(super) fn lifetimes(lifetimes: &Lifetimes) -> Value {
     let seconds = |class| Value::from(lifetimes.of(class).map(|lifetime| lifetime.as_secs()));
     TtlClass::ALL.into_iter().map(|class| (class.as_str().to_owned(), seconds(class))).collect()
 }

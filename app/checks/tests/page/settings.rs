@@ -104,6 +104,23 @@ fn how_long_chats_stay_ready_and_the_disk_quota_apply_at_once() {
 }
 
 #[test]
+fn the_times_for_which_kv_stays_ready_are_those_of_the_settings() {
+    let hobd = Hobd::start_with(Model::Fake, &["--ttl-short", "30m", "--ttl-extended", "36h"]);
+    hobd.write_rules("kitchen", &["Be brief."]);
+    let page = Page::open(&hobd);
+    page.open_page("settings");
+    page.shows("@set-default_ttl");
+    let times = ["while there is room", "36 hours", "1 hour", "30 minutes"];
+    assert_eq!(page.texts("@set-default_ttl option"), times);
+
+    page.open_page("profiles");
+    page.click("@profile-row");
+    let options = "all('.profile-head select option').map((option) => option.textContent.trim())";
+    let shown = format!("JSON.stringify({options}) === JSON.stringify({})", json!(times));
+    page.until("the instructions have them too", &shown);
+}
+
+#[test]
 fn a_quota_with_decimals_is_typed() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);

@@ -1,12 +1,15 @@
 // The editor of one profile: header, segments, and what a save would compute.
 
-import { address, html, shownName, t } from "/lib.js";
-import { TTL_CLASSES } from "/lib/ttl.js";
+import { address, api, html, shownName, t, useEffect, useState, useStore } from "/lib.js";
 import { Button, Icon, Menu, Select } from "/parts.js";
+import { status } from "/chat/chats.js";
+import { keepOptions } from "/pages/memory/keeping.js";
 import { Cards } from "./cards.js";
 import { useFigures } from "./use-figures.js";
 import { useProfile } from "./use-profile.js";
 import { Warmth } from "./warmth.js";
+
+const DEFAULT_LIFETIMES = { short: 300, long: 3600, extended: 86_400, permanent: null };
 
 export function Editor({ name }) {
   const editing = useProfile(name);
@@ -47,9 +50,20 @@ function Unreadable({ profile }) {
     </section>`;
 }
 
+/** Seconds by TTL class: the daemon's, and its defaults until they are read. An engine at another address has none. */
+function useLifetimes() {
+  const [lifetimes, setLifetimes] = useState(DEFAULT_LIFETIMES);
+  const hasOwn = useStore(status, ({ now }) => Boolean(now && !now.upstream));
+  useEffect(() => {
+    if (!hasOwn) return;
+    api.get("/v1/settings").then((list) => setLifetimes(list.lifetimes ?? DEFAULT_LIFETIMES), () => {});
+  }, [hasOwn]);
+  return lifetimes;
+}
+
 function Header({ name, editing, whole }) {
   const { profile, draft, isDirty, edit, remove } = editing;
-  const classes = TTL_CLASSES.map((ttl) => [ttl, t(`profile.ttl.${ttl}`)]);
+  const lifetimes = useLifetimes();
   const deletion = { icon: "trash", label: t("profile.delete"), danger: true, act: remove };
   return html`
     <div class="profile-head row apart">
@@ -66,7 +80,7 @@ function Header({ name, editing, whole }) {
       <div class="row">
         <label class="row note">
           ${t("profile.ttl")}
-          <${Select} value=${draft.ttl} options=${classes} onChange=${(ttl) => edit({ ttl })} />
+          <${Select} value=${draft.ttl} options=${keepOptions(lifetimes)} onChange=${(ttl) => edit({ ttl })} />
         </label>
         <${Menu} label=${t("profile.more")} items=${[deletion]} />
       </div>

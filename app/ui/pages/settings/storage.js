@@ -1,11 +1,10 @@
 // How long chats stay ready, and how much of the disk they may take. Both apply at once.
 
 import { bytes, html, t, useStore } from "/lib.js";
+import { keepOptions } from "/pages/memory/keeping.js";
 import { Quota } from "/pages/memory/quota.js";
 import { Choose } from "./setting.js";
 import { changeSettings, readSettings, settingOf, settings } from "./use-settings.js";
-
-const CLASSES = ["permanent", "extended", "long", "short"];
 
 export function Storage() {
   const { list, memory } = useStore(settings);
@@ -18,7 +17,7 @@ export function Storage() {
       <${Choose}
         setting=${ready}
         value=${ready.value}
-        options=${CLASSES.map((name) => [name, t(`settings.ready.class.${name}`)])}
+        options=${keepOptions(list.lifetimes)}
         onChange=${(value) => changeSettings({ default_ttl: value })}
         label=${t("settings.ready")}
         note=${t("settings.ready.long")}
