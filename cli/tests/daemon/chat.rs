@@ -243,6 +243,34 @@ fn the_history_is_the_users_alone_and_outlives_the_run() {
 }
 
 #[test]
+fn a_private_chat_of_the_app_that_is_continued_leaves_nothing_on_disk() {
+    let home = Home::new();
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "Yes."}}]});
+    let listed = json!({"id": "private-1", "private": true, "message_count": 2});
+    let messages = json!([
+        {"role": "user", "content": "Hello", "id": 1, "status": "complete"},
+        {"role": "assistant", "content": "Hi.", "id": 2},
+    ]);
+    let text = json!({"id": "private-1", "private": true, "messages": messages});
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations", 200, json!({"data": [listed]}))
+        .answer("GET /v1/conversations/private-1", 200, text)
+        .stream(SAID, &[chunk]);
+    let mut hob = Terminal::start(&home, &["chat", "--last"]);
+    hob.reads("> ");
+    hob.types("A secret\r");
+    hob.reads("Yes.");
+    hob.reads("> ");
+    assert_eq!(daemon.received(SAID).body["hob"], json!({"append": true, "private": true}));
+    hob.types("/branch\r");
+    hob.reads("a copy of a private chat would be on disk");
+    hob.reads("> ");
+    hob.types("\u{4}");
+    assert_eq!(hob.ends(), 0);
+    assert!(!home.path("data/chat-history").exists());
+}
+
+#[test]
 fn a_message_may_have_several_lines() {
     let home = Home::new();
     let chunk = json!({"choices": [{"index": 0, "delta": {"content": "Yes."}}]});

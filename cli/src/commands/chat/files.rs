@@ -56,7 +56,7 @@ impl Chat<'_> {
     /// Attaches a file to the next message, and computes it ahead where that helps.
     pub(super) fn attach(&mut self, words: &str, context: &mut Context) -> Result<(), Failure> {
         let client = Client::find(context)?;
-        let keep = if self.private.is_some() { Keep::Private } else { Keep::Library };
+        let keep = if self.is_private { Keep::Private } else { Keep::Library };
         let path = path_of(words, &context.resolved.user_dirs);
         let document = documents::upload(&client, &path, keep)?;
         let name = line(&document.name, 60);
@@ -69,7 +69,7 @@ impl Chat<'_> {
         note(context, &in_words(&document))?;
         let is_first = self.is_new && self.system.is_none() && self.files.is_empty();
         let reads_ahead = is_first
-            && self.private.is_none()
+            && !self.is_private
             && context.terminal.input
             && document.ready_tokens < document.tokens;
         let (id, tokens) = (document.id.clone(), document.tokens);

@@ -6,7 +6,8 @@
 //! - At a terminal, `hob` survives a restart of the daemon; in a script it fails.
 //! - At a terminal, the daemon computes the words of a message while it is typed. Ctrl-C stops an
 //!   answer, not the program; keys that are typed meanwhile wait for the next line.
-//! - A private conversation is deleted at the end.
+//! - A private conversation of `--private` is deleted at the end. One of the app may be continued: it stays in memory
+//!   alone, too.
 
 mod files;
 mod greeting;
@@ -85,7 +86,10 @@ pub struct Args {
 struct Chat<'a> {
     args: &'a Args,
     conversation: String,
+    /// What `--private` began.
     private: Option<PrivateChat>,
+    /// Neither text nor KV may reach the disk.
+    is_private: bool,
     /// The daemon does not know it yet.
     is_new: bool,
     /// The instructions that the next turn sends.
@@ -104,8 +108,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     } else {
         args.conversation.as_ref().map(|name| turn::named(name, context)).transpose()?
     };
-    // A private chat leaves no history.
-    let history = (!args.private).then(|| context.settings.data_dir.join(HISTORY));
+    // A private chat leaves no history, one that the app began included.
+    let is_private = match &id {
+        Some(id) => known(&Client::find(context)?, id)?.is_some_and(|it| it.conversation.private),
+        None => args.private,
+    };
+    let history = (!is_private).then(|| context.settings.data_dir.join(HISTORY));
     let completed = line::Completed {
         words: &input::WORDS,
         before_paths: &input::BEFORE_PATHS,
@@ -122,6 +130,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         args,
         conversation: String::new(),
         private,
+        is_private,
         is_new: true,
         system: None,
         outgrown: None,
@@ -268,7 +277,7 @@ impl Chat<'_> {
     }
 
     fn path(&self) -> String {
-        format!("/v1/conversations/{}", path_segment(&self.conversation))
+        path_of(&self.conversation)
     }
 
     fn open(&mut self, id: Option<String>, context: &mut Context) -> Result<(), Failure> {
@@ -281,10 +290,8 @@ impl Chat<'_> {
         let client = Client::find(context)?;
         self.outgrown = None;
         self.conversation = id.unwrap_or_else(new_id);
-        let known = match client.get::<ConversationText>(&self.path()) {
-            Err(Failure::Refused { status: 404, .. }) => None,
-            other => Some(other?),
-        };
+        let known = known(&client, &self.conversation)?;
+        self.is_private = known.as_ref().is_some_and(|known| known.conversation.private);
         self.is_new = known.is_none();
         self.system = self.args.system.clone().filter(|_| self.is_new);
         let status = if context.terminal.input { client.status().ok() } else { None };
@@ -311,7 +318,7 @@ impl Chat<'_> {
         let ahead = client.map(|client| {
             let path = format!("{}/typing", self.path());
             let messages = self.system_message().into_iter().collect::<Vec<_>>();
-            let hob = turn::extension(false, self.private.is_some());
+            let hob = turn::extension(false, self.is_private);
             let fields = json!({"hob": hob, "messages": messages});
             TypeAhead::start(client, path, fields)
         });
@@ -334,6 +341,18 @@ impl Chat<'_> {
         }
         let id = shell_word(&self.conversation);
         note(context, &format!("to continue: hob chat --last, or --conversation {id}"))
+    }
+}
+
+fn path_of(conversation: &str) -> String {
+    format!("/v1/conversations/{}", path_segment(conversation))
+}
+
+/// What the daemon has of a conversation; `None`: it knows none of that id.
+fn known(client: &Client, conversation: &str) -> Result<Option<ConversationText>, Failure> {
+    match client.get(&path_of(conversation)) {
+        Err(Failure::Refused { status: 404, .. }) => Ok(None),
+        other => other.map(Some),
     }
 }
 

@@ -40,7 +40,7 @@ impl Chat<'_> {
             terminal_mode::drop_typed(); // An Enter from before would choose.
         }
         let mut ways = vec![("/summarise".to_owned(), SUMMARISE.to_owned())];
-        if self.private.is_none() {
+        if !self.is_private {
             let branch = "another conversation begins with copies of the last messages";
             ways.push((format!("/branch {LAST_MESSAGES}"), branch.to_owned()));
         }
@@ -104,7 +104,7 @@ impl Chat<'_> {
         if self.is_new {
             return note(context, "nothing to copy yet");
         }
-        if self.private.is_some() {
+        if self.is_private {
             return note(context, "a copy of a private chat would be on disk; /summarise, or /new");
         }
         let last = match last {

@@ -51,7 +51,7 @@ impl Chat<'_> {
             instructions: self.system.as_deref().filter(|_| !self.is_new),
             newest,
             continues,
-            private: self.private.is_some(),
+            private: self.is_private,
             shape: &self.args.shape,
             interrupt: self.interrupt.as_ref(),
         };
