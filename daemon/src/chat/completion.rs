@@ -246,7 +246,11 @@ fn turns(
         reuse: reuse_of(request.reuse),
         lossless: request.reuse == Some(Accepted::Exact),
         purpose: purpose(&request.shape),
-        keep: Retention { default_class: CLASS_WITHOUT_TEXT, ..Retention::default() },
+        keep: Retention {
+            class: request.ttl,
+            default_class: CLASS_WITHOUT_TEXT,
+            ..Retention::default()
+        },
         ..TurnRequest::answer(None, prompt.clone(), max_tokens)
     };
     prompts.iter().map(turn).collect()

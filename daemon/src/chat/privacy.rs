@@ -39,7 +39,8 @@ impl From<&ChatRequest> for PrivacyFields {
 
 impl From<&CompletionRequest> for PrivacyFields {
     fn from(request: &CompletionRequest) -> Self {
-        Self { private: request.private, unstored: request.unstored, in_memory: None }
+        let CompletionRequest { private, unstored, in_memory, .. } = *request;
+        Self { private, unstored, in_memory }
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::num::NonZeroUsize;
 
-use hob_slots::Token;
 use hob_slots::content::Accepted;
+use hob_slots::{Token, TtlClass};
 use serde_json::Value;
 
 use super::fields::{Fields, unsupported, wrong_type};
 use super::form::{AnswerForm, answer_form};
-use super::hob::{budget, check_of_completion, cold, draft, private, progress, reuse, unstored};
+use super::hob::{
+    budget, check_of_completion, cold, draft, in_memory, private, progress, reuse, ttl, unstored,
+};
 use super::sampling::Shape;
 use super::tokens::tokens;
 use crate::error::ApiError;
@@ -38,6 +40,10 @@ pub struct CompletionRequest {
     pub reuse: Option<Accepted>,
     /// Tokens of the answer may be guessed, where the settings allow it.
     pub draft: bool,
+    /// The TTL class of the saved KV.
+    pub ttl: Option<TtlClass>,
+    /// Whether the KV must stay in memory; `None`: as before.
+    pub in_memory: Option<bool>,
     pub private: bool,
     pub unstored: bool,
     /// Reuse no KV for this answer.
@@ -92,6 +98,8 @@ impl CompletionRequest {
             budget: budget(&fields)?,
             reuse: reuse(&fields)?,
             draft: draft(&fields)?.unwrap_or(true),
+            ttl: ttl(&fields)?,
+            in_memory: in_memory(&fields)?,
             private: private(&fields)?,
             unstored: unstored(&fields)?,
             cold,
@@ -170,6 +178,7 @@ mod tests {
             (json!({"prompt": "a", "best_of": 3}), "best_of"),
             (json!({"prompt": "a", "logprobs": true}), "logprobs"),
             (json!({"prompt": "a", "hob": {"draft": "off"}}), "hob.draft"),
+            (json!({"prompt": "a", "prompt_cache_retention": "1w"}), "prompt_cache_retention"),
         ] {
             let error = CompletionRequest::parse(&body, 10).expect_err(&body.to_string());
             assert_eq!(error.param.as_deref(), Some(param), "{body}");

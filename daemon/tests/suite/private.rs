@@ -249,6 +249,20 @@ fn kv_with_retention_in_memory_stays_there_and_later_kv_reaches_the_disk() {
 }
 
 #[test]
+fn kv_of_completions_with_retention_in_memory_stays_there_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = hobd(directory.path());
+    for (route, limit) in [("/v1/completions", "max_tokens"), ("/completion", "n_predict")] {
+        let body = json!({
+            "prompt": secret(), limit: 1, "prompt_cache_key": "app",
+            "prompt_cache_retention": "in_memory",
+        });
+        hobd.client.post(route, &body);
+    }
+    assert_eq!(canary_after_stop(hobd, directory.path()), [""; 0]);
+}
+
+#[test]
 fn typed_words_of_a_private_chat_stay_off_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = hobd(directory.path());
