@@ -12,7 +12,7 @@ use hob_slots::{CacheKey, ConversationId, KeyFields, KeySegment};
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::wire::fields::{Fields, wrong_type};
+use crate::wire::fields::{Fields, whole, wrong_type};
 
 /// The headers of a request that may name its conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,7 +123,8 @@ pub fn slot_hint(id_slot: u64) -> CacheKey {
 }
 
 fn numbered_slot(body: &Value) -> Option<CacheKey> {
-    body.get("id_slot").and_then(Value::as_u64).map(slot_hint)
+    let number = body.get("id_slot").and_then(whole)?;
+    u64::try_from(number).ok().map(slot_hint)
 }
 
 /// An empty text counts as absent.
@@ -207,6 +208,7 @@ mod tests {
         assert_eq!(hint(json!({"promptCacheKey": "v5:abc"})), "v5:abc");
         assert_eq!(hint(json!({"promptCacheKey": "v5:abc", "id_slot": 2})), "v5:abc");
         assert_eq!(hint(json!({"id_slot": 2})), "slot:2");
+        assert_eq!(hint(json!({"id_slot": 2.0})), "slot:2");
         assert_eq!(of(json!({"id_slot": -1})), Identity::Ephemeral);
         assert_eq!(hint(json!({"prompt_cache_key": "a"})), "conv:a");
         assert_eq!(hint(json!({"conversation": "__system_prefix__"})), "conv:__system_prefix__");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fields::{Fields, wrong_type};
+use super::fields::{Fields, whole, wrong_type};
 use crate::error::ApiError;
 
 /// Each is loaded beside the model.
@@ -53,8 +53,8 @@ fn adapter(index: usize, entry: &Value) -> Result<WantedAdapter, ApiError> {
         }
         (None, Some(path)) => AdapterName::Path(path.to_owned()),
         (Some(Value::String(name)), None) => AdapterName::Name(name.clone()),
-        (Some(id), None) => match id.as_u64() {
-            Some(place) => AdapterName::Place(usize::try_from(place).unwrap_or(usize::MAX)),
+        (Some(id), None) => match whole(id).and_then(|place| usize::try_from(place).ok()) {
+            Some(place) => AdapterName::Place(place),
             None => return Err(wrong_type(&fields.path("id"), "a name or a number", id)),
         },
     };
@@ -80,6 +80,7 @@ mod tests {
         assert_eq!(wanted[1].name, AdapterName::Name("style".to_owned()));
         assert_eq!((wanted[1].scale, wanted[1].field().as_str()), (1.0, "lora[1].id"));
         assert_eq!(wanted[2].field(), "lora[2].path");
+        assert_eq!(parse(json!([{"id": 2.0}])).unwrap()[0].name, AdapterName::Place(2));
         assert_eq!(parse(json!(null)).unwrap(), []);
     }
 
