@@ -78,7 +78,7 @@ async fn translated(
     session: &Session,
     conversations: &Conversations,
 ) -> Result<(Request, Value), ApiError> {
-    let input = references::resolved(body, conversations).await?;
+    let input = references::resolved(body, session, conversations).await?;
     let mut request = Request::parse(body, &input)?;
     let chat = origin::chat_body(&mut request, body, session, conversations).await?;
     Ok((request, chat))

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::client_tools::ClientTools;
 use super::object;
 use super::place::{Ids, Place};
+use crate::chat::identity::{Identity, Session};
 use crate::conversations::Conversations;
 use crate::conversations::transcript::ConversationText;
 use crate::error::ApiError;
@@ -21,9 +22,13 @@ const MAX_BYTES: usize = 16 << 20;
 ///
 /// # Errors
 /// When a reference names no stored item, or the items have more than [`MAX_BYTES`].
-pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Value, ApiError> {
+pub async fn resolved(
+    body: &Value,
+    session: &Session,
+    conversations: &Conversations,
+) -> Result<Value, ApiError> {
     let fields = Fields::of_body(body)?;
-    if fields.get("input").is_none() && fields.get("conversation").is_some() {
+    if fields.get("input").is_none() && Identity::of(body, session)?.named().is_some() {
         return Ok(json!([])); // The question is an item of the conversation.
     }
     let mut input = fields.required("input")?.clone();

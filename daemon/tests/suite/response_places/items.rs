@@ -60,6 +60,11 @@ fn items_of_a_conversation_are_added_listed_and_deleted() {
     assert_eq!(world.get(&path).json()["data"][0]["content"][0]["text"], "Hi");
     let answered = respond(&world, json!({"conversation": empty["id"]}));
     assert_eq!(texts(&world, &answered).len(), 2, "an item may be the question");
+    assert_eq!(world.post(&path, json!({"items": [said("user", "And now?")]})).status, 200);
+    let by_header = world.call("POST", ROUTE).header("X-Session-Id", empty["id"].as_str().unwrap());
+    let by_header = by_header.json(&json!({"temperature": 0})).send();
+    assert_eq!(by_header.status, 200, "{}", by_header.text());
+    assert_eq!(texts(&world, &by_header.json()).len(), 4, "whichever field names its conversation");
     for (body, param) in [
         (json!({}), "items"),
         (json!({"items": []}), "items"),
