@@ -303,6 +303,18 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_goes_on_where_its_request_demands_any_text() {
+        let parse = |format: Value| {
+            let hob = json!({"append": true, "continue": true});
+            let body = json!({"messages": [], "hob": hob, "response_format": format});
+            ChatRequest::parse(&body, 9).map(|request| request.continues)
+        };
+        assert_eq!(parse(json!({"type": "text"})), Ok(true));
+        let error = parse(json!({"type": "json_object"})).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("hob.continue"));
+    }
+
+    #[test]
     fn only_an_append_may_have_no_messages() {
         let empty = |append: bool| json!({"messages": [], "hob": {"append": append}});
         assert!(ChatRequest::parse(&empty(true), 9).unwrap().append);

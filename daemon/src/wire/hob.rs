@@ -135,14 +135,14 @@ pub(super) fn continues(fields: &Fields<'_>, append: bool) -> Result<bool, ApiEr
     let Some(hob) = hob(fields)? else { return Ok(false) };
     let continues = hob.boolean("continue")?.unwrap_or(false);
     let refused = |why: &str| Err(ApiError::field("hob.continue", format!("`hob.continue` {why}")));
-    let has = |name: &str| fields.get(name).is_some();
+    let has_form = fields.get("response_format").is_some_and(|format| format["type"] != "text");
     if !continues {
         return Ok(false);
     } else if !append {
         return refused("needs `hob.append: true`");
     } else if fields.list("messages")?.is_some_and(|messages| !messages.is_empty()) {
         return refused("needs an empty list of `messages`");
-    } else if has("response_format") || fields.integer("n", i64::MIN..=i64::MAX)? > Some(1) {
+    } else if has_form || fields.integer("n", i64::MIN..=i64::MAX)? > Some(1) {
         return refused("knows neither `response_format` nor `n`");
     } else if max_tokens(fields)? == Some(0) {
         return refused("needs a `max_tokens` of 1 at least");
