@@ -141,6 +141,9 @@ fn keep_alive_frees_the_weights_and_a_request_loads_them() {
         (&json!("unload"), json!("unloaded"))
     );
     assert_eq!(unloaded["message"], json!({"role": "assistant", "content": ""}));
+    // Clients stop an embedding model by its own route.
+    let freed = empty("/api/embed", json!({"input": [], "keep_alive": 0}));
+    assert_eq!((&freed["load_duration"], residency(client)), (&json!(0), json!("unloaded")));
     // For ever, then as the settings say, which is for ever too.
     chat(json!(-1));
     chat(Value::Null);

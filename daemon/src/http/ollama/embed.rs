@@ -9,27 +9,31 @@ use serde_json::{Value, json};
 
 use super::super::body::JsonBody;
 use super::figures::Timer;
-use super::load::{KeepAlive, keep_alive};
+use super::load::{KeepAlive, keep_alive, load_or_free};
 use super::models::listed;
 use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::wire::embedding::{EmbeddingRequest, Embeddings, shortened};
 use crate::wire::fields::Fields;
 
-/// `POST /api/embed`: without a text it loads the weights.
+/// `POST /api/embed`: without a text it loads the weights, or frees them.
 pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
-    let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
+    let stay = keep_alive(&fields)?;
     let timer = Timer::start(chat.engine());
     let Embeddings { vectors, tokens } = match fields.get("input") {
-        Some(input) if !is_empty(input) => embeddings(&chat, &fields).await?,
+        Some(input) if !is_empty(input) => {
+            let _keep_alive = KeepAlive::new(chat.clone(), stay);
+            let embeddings = embeddings(&chat, &fields).await?;
+            timer.note_loaded();
+            embeddings
+        }
         _ => {
-            chat.load_weights().await?;
+            load_or_free(&chat, stay, &timer).await?;
             Embeddings::default()
         }
     };
     let mut answer = json!({"model": listed(chat.model_name()), "embeddings": vectors});
-    timer.note_loaded();
     timer.write_load(&mut answer);
     answer["prompt_eval_count"] = tokens.into();
     Ok(Json(answer))
@@ -38,15 +42,16 @@ pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
 /// `POST /api/embeddings`: the vector of one text.
 pub async fn embed_one(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
-    let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
+    let stay = keep_alive(&fields)?;
     let vector = match fields.string("prompt")?.filter(|prompt| !prompt.is_empty()) {
         Some(prompt) => {
+            let _keep_alive = KeepAlive::new(chat.clone(), stay);
             let body = json!({"input": prompt});
             let of_prompt = embeddings(&chat, &Fields::of_body(&body)?).await?;
             of_prompt.vectors.into_iter().next()
         }
         None => {
-            chat.load_weights().await?;
+            load_or_free(&chat, stay, &Timer::start(chat.engine())).await?;
             None
         }
     };

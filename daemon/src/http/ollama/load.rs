@@ -98,6 +98,25 @@ impl Drop for KeepAlive {
     }
 }
 
+/// Loads the weights, or with a `keep_alive` of 0 frees them. Returns whether it has loaded them.
+///
+/// # Errors
+/// When the weights cannot be loaded.
+pub async fn load_or_free(
+    chat: &Chat,
+    stay: Option<StayLoaded>,
+    timer: &Timer,
+) -> Result<bool, ApiError> {
+    if stay == Some(StayLoaded::For(Duration::ZERO)) {
+        chat.free_weights().await;
+        return Ok(false);
+    }
+    chat.load_weights().await?;
+    timer.note_loaded();
+    chat.stay_loaded(stay);
+    Ok(true)
+}
+
 /// Answers a request without a prompt: loads the weights, or with a `keep_alive` of 0 frees them.
 ///
 /// # Errors
@@ -108,18 +127,7 @@ pub async fn answer(
     stay: Option<StayLoaded>,
 ) -> Result<Response, ApiError> {
     let timer = Timer::start(chat.engine());
-    let reason = match stay {
-        Some(StayLoaded::For(Duration::ZERO)) => {
-            chat.free_weights().await;
-            "unload"
-        }
-        stay => {
-            chat.load_weights().await?;
-            timer.note_loaded();
-            chat.stay_loaded(stay);
-            "load"
-        }
-    };
+    let reason = if load_or_free(&chat, stay, &timer).await? { "load" } else { "unload" };
     let mut body = form.object(chat.model_name(), &rfc3339(chat.now()), Part::default());
     body["done"] = true.into();
     body["done_reason"] = reason.into();
