@@ -7,7 +7,7 @@ use crate::wire::fields::{Fields, unsupported};
 use crate::wire::form;
 
 /// Fields of a chat, Hob's own and those of other servers, that mean the same in every protocol.
-pub const OF_CHATS: [&str; 16] = [
+pub const OF_CHATS: [&str; 17] = [
     "allowed_token_ids",
     "bad_words",
     "chat_template_kwargs",
@@ -15,6 +15,7 @@ pub const OF_CHATS: [&str; 16] = [
     "evoke_pinned",
     "evoke_priority",
     "hob",
+    "id_slot",
     "ignore_eos",
     "logit_bias",
     "lora",

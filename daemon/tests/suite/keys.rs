@@ -179,6 +179,23 @@ fn a_conversation_and_a_hint_of_the_same_text_have_nothing_in_common() {
 }
 
 #[test]
+fn the_number_of_a_slot_names_a_hint_in_every_protocol() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = hobd(directory.path(), &[]);
+    let messages = json!([user("Say this: Hi")]);
+    for (path, body) in [
+        ("/v1/chat/completions", json!({"messages": messages, "max_tokens": 2, "id_slot": 7})),
+        ("/v1/messages", json!({"messages": messages, "max_tokens": 2, "id_slot": 7})),
+        ("/api/chat", json!({"messages": messages, "stream": false, "id_slot": 7})),
+        ("/v1/responses", json!({"input": "Say this: Hi", "store": false, "id_slot": 7})),
+        ("/completion", json!({"prompt": "Hi", "n_predict": 2, "id_slot": 7})),
+    ] {
+        let answer = hobd.client.post(path, &body);
+        assert_eq!(answer["hob"]["cache_key"], "slot:7", "{path}: {answer}");
+    }
+}
+
+#[test]
 fn no_client_takes_or_deletes_a_reserved_name() {
     let directory = tempfile::tempdir().unwrap();
     let profiles = directory.path().join(".config/hob/profiles");

@@ -11,10 +11,9 @@ use crate::http::translation::{self, behind, copied};
 use crate::wire::fields::{Fields, whole, wrong_type};
 
 /// Further fields that mean the same here as for OpenAI's routes.
-const PASSED_ON: [&str; 22] = [
+const PASSED_ON: [&str; 21] = [
     "conversation",
     "frequency_penalty",
-    "id_slot",
     "min_p",
     "model",
     "n",
