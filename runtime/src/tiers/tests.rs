@@ -48,6 +48,27 @@ fn the_writer_works_behind_answers_until_the_engine_stops() {
 }
 
 #[test]
+fn what_the_policy_of_the_draft_model_learns_does_not_replace_what_that_of_the_model_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(directory.path()).unwrap());
+    let [of_model, of_draft_model] = [tiers(Some(store.clone())), tiers(Some(store))];
+    of_model.protect(&of_draft_model);
+    let chat = ConversationId::new("chat").unwrap();
+    let put = |tiers: &KvTiers, token| {
+        let (object, usage) = (first_block(token), Use::default());
+        let id = object.id();
+        tiers.put(Exported { conversation: &chat, id, after: None, object, usage }, false);
+    };
+    let learned = directory.path().join("eviction.toml");
+    put(&of_draft_model, 1);
+    drop(of_draft_model);
+    assert!(!learned.exists());
+    put(&of_model, 2);
+    drop(of_model);
+    assert!(learned.exists());
+}
+
+#[test]
 fn what_was_in_memory_alone_stays_there_until_it_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let store = Some(Arc::new(Store::open(directory.path()).unwrap()));

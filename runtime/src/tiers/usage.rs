@@ -5,6 +5,8 @@
 //!   exported, and when the answer has ended. The policy counts one use.
 //! - What the policy learned is saved beside the KV every 32 requests and at the end, and read at
 //!   the start. Without a usable file the policy starts with its prior.
+//! - Nothing is saved of the draft model's: both models have one directory, whose file is of the uses of the
+//!   model's KV.
 
 use std::sync::atomic::Ordering;
 
@@ -48,7 +50,8 @@ impl KvTiers {
 impl Shared {
     /// Saves what the policy has learned; `at_end`: also when it is little.
     pub fn save_history(&self, steps: &LockedSteps, at_end: bool) {
-        let Some(store) = &self.store else { return };
+        let is_beside = self.is_beside.load(Ordering::Relaxed);
+        let Some(store) = self.store.as_ref().filter(|_| !is_beside) else { return };
         let learned = steps.run(move |shared| {
             let pool = shared.pool();
             let runs = pool.figures().guard.map_or(0, |guard| guard.runs);
