@@ -148,8 +148,8 @@ impl StoreReader {
     }
 
     /// By its first bytes; also where these cannot be read.
-    fn may_be_sealed(&self, object: &Path) -> bool {
-        let head = self.files.open(object).and_then(|file| read_all(&*file, HEAD_BYTES));
+    pub(super) fn may_be_sealed(&self, file: &Path) -> bool {
+        let head = self.files.open(file).and_then(|file| read_all(&*file, HEAD_BYTES));
         head.map_or(true, |head| Seal::is_sealed(&head))
     }
 

@@ -153,7 +153,7 @@ impl Store {
         record.iter().flat_map(SlotRecord::objects).map(|(id, _)| id).collect()
     }
 
-    fn remove_quarantined(&self, file: &Quarantined) -> Result<u64, StoreError> {
+    pub(super) fn remove_quarantined(&self, file: &Quarantined) -> Result<u64, StoreError> {
         write::remove(&*self.files, &reason_of(&file.path))?;
         write::remove(&*self.files, &file.path)?;
         Ok(file.bytes)

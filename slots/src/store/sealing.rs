@@ -4,8 +4,8 @@
 //!   which models ran; lengths and times show how much was said, and when.
 //! - The directory contains a sealed word, so a wrong key is refused before every file looks
 //!   damaged.
-//! - Clear files from before encryption are not read; the sweep deletes them. They can be
-//!   recomputed.
+//! - Clear files from before encryption are not read; the sweep deletes them, also those in quarantine. They can
+//!   be recomputed.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use super::error::{Miss, StoreError, io_error};
 use super::files::{Disk, Files, write_all};
-use super::layout::Layout;
-use super::write;
+use super::layout::{Layout, ObjectName};
+use super::{Store, write};
 use crate::format::Seal;
-use crate::id::{BlockId, ConversationId};
+use crate::id::{BlockId, ConversationId, ModelHash};
 
 /// The name and the content of the sealed word.
 pub(super) const CHECK: (&[u8], &[u8]) = (b"key.check", b"this key opens this directory");
@@ -122,6 +122,30 @@ impl Sealing {
             (None, true) => Err(Miss::Sealed),
             (Some(_), false) => Err(Miss::Unsealed),
         }
+    }
+}
+
+impl Store {
+    /// Removes what a sealed directory has in clear from before, beside its slot files and objects: files in quarantine,
+    /// and crash marks, which are named after conversations. Returns the bytes freed of the former.
+    pub fn remove_clear_leftovers(&self, model: ModelHash) -> Result<u64, StoreError> {
+        let mut freed = 0;
+        if !self.hides_names() {
+            return Ok(freed);
+        }
+        for file in self.quarantined(model)? {
+            if !self.may_be_sealed(&file.path) {
+                freed += self.remove_quarantined(&file)?;
+            }
+        }
+        let marks = self.layout.crash_marks(model);
+        for mark in write::list(&*self.files, &marks)? {
+            let name = mark.name.to_str().and_then(|name| name.parse::<ObjectName>().ok());
+            if name.is_none() {
+                write::remove(&*self.files, &marks.join(&mark.name))?;
+            }
+        }
+        Ok(freed)
     }
 }
 

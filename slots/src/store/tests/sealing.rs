@@ -118,6 +118,31 @@ fn clear_files_are_removed_once_the_directory_is_sealed() {
 }
 
 #[test]
+fn clear_files_in_quarantine_and_clear_crash_marks_are_removed_once_the_directory_is_sealed() {
+    let world = World::new();
+    save(&world, "chat");
+    flip_a_bit(&world.object_path(&block(1)), 150);
+    assert!(world.get(&block(1)).is_err());
+    world.store.mark_use(MODEL, &id("chat"), UseStage::Restoring).unwrap();
+    assert_eq!(world.quarantined().len(), 2, "an object and the reason");
+
+    let world = world.restarted().sealed(7).unwrap();
+    save(&world, "chat");
+    let sealed = world.store.layout.object(MODEL, world.store.name(block(1).id()));
+    flip_a_bit(&sealed, 150);
+    assert!(world.get(&block(1)).is_err());
+    world.store.mark_use(MODEL, &id("chat"), UseStage::Restoring).unwrap();
+    assert_eq!(world.quarantined().len(), 4);
+    Sweeper::new(Rules::without_quota()).sweep(&world.store, &AdjustedTime::from(now()), &NoEngine);
+    let name = sealed.file_name().unwrap().to_str().unwrap();
+    assert_eq!(world.quarantined(), [name.to_owned(), format!("{name}.txt")]);
+    let files = world.files();
+    let marks: Vec<_> = files.iter().filter(|file| file.contains("/crashes/")).collect();
+    assert_eq!(marks.len(), 1, "{marks:?}");
+    assert!(!marks[0].contains("chat"));
+}
+
+#[test]
 fn a_sealed_object_is_compressed_and_stays_sealed() {
     let world = World::new().sealed(7).unwrap();
     let kept = SlotRecord { class: TtlClass::Permanent, ..save(&world, "chat") };

@@ -149,6 +149,8 @@ impl<'s> Pass<'s> {
             let objects = contents.objects();
             contents.object_bytes = objects.values().sum();
             let ModelContents { model, listed, hidden, .. } = *contents;
+            let freed = self.try_to(|pass| pass.store.remove_clear_leftovers(model));
+            self.swept.freed_bytes += freed.unwrap_or_default();
             if !listed {
                 continue;
             }
