@@ -1,15 +1,16 @@
 //! The saved KV: listed, pruned, collected, removed; and the files in quarantine.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use hob_runtime::{EngineStatus, SlotState, Tier};
 use hob_slots::maintenance::{
     self, ClassChange, Context, Live, MaintenanceError, Reclassed, Report, Request,
-    SavedConversation, SetClass, Skipped,
+    SavedConversation, SetClass,
 };
 use hob_slots::store::SAVE_GRACE;
 use hob_slots::usage::{total_bytes, usage};
-use hob_slots::{Lifetimes, Listing, ModelHash, Quarantined, Rejected, StoreError};
+use hob_slots::{Lifetimes, Listing, ModelHash, Quarantined, Rejected, StoreError, TtlClass};
 
 use super::{Storage, failed};
 use crate::blocking::compute;
@@ -98,18 +99,23 @@ impl Storage {
         };
         let engine = &self.options().engine;
         let model = engine.fingerprint();
-        let is_of_slot = |skipped: &Skipped| skipped.fingerprint == model;
-        if !report.skipped.iter().any(is_of_slot) {
+        let skipped: BTreeSet<ModelHash> = report.skipped.iter().map(|it| it.fingerprint).collect();
+        if !skipped.contains(&model) {
             return Ok(report);
         }
-        // Before the engine writes another record, under the name of its new class.
+        // The engine sets the class of both.
+        let models = [Some(model), engine.draft_fingerprint()].into_iter().flatten();
+        let models: Vec<ModelHash> = models.filter(|model| skipped.contains(model)).collect();
+        // Before the engine writes other records, under the names of their new class.
         let (reader, of) = (self.reader()?, conversation.clone());
-        let record = compute(move || reader.get_slot(model, &of)).await;
-        if engine.set_class(conversation, to).await?
-            && let Ok(record) = record
-        {
-            report.skipped.retain(|skipped| !is_of_slot(skipped));
-            report.changed.push(ClassChange { fingerprint: model, from: record.class, to });
+        let class = move |model| Some((model, reader.get_slot(model, &of).ok()?.class));
+        let before: Vec<(ModelHash, TtlClass)> =
+            compute(move || models.into_iter().filter_map(class).collect()).await;
+        if engine.set_class(conversation, to).await? {
+            for (fingerprint, from) in before {
+                report.skipped.retain(|skipped| skipped.fingerprint != fingerprint);
+                report.changed.push(ClassChange { fingerprint, from, to });
+            }
         }
         Ok(report)
     }

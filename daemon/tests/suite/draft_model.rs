@@ -101,6 +101,25 @@ fn answers_are_those_without_a_draft_model_and_its_guesses_are_counted() {
 }
 
 #[test]
+fn a_class_is_set_of_the_kv_of_both_models() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = with_drafter(directory.path(), &asset("hob-tiny-f16.gguf"));
+    hobd.client.chat(&json!({
+        "conversation": CHAT, "temperature": 0, "max_tokens": 60,
+        "messages": [{"role": "user", "content": "My locker code is 48213. What is the capital of Peru?"}],
+    }));
+    let saved = || hobd.client.get("/v1/slots")["data"].as_array().unwrap().clone();
+    wait::until("both are saved", || (saved().len() == 2).then_some(()));
+    let asked = json!({"conversation": CHAT, "class": "short"});
+    let done = hobd.client.post("/v1/slots/class", &asked);
+    let changed = done["changed"].as_array().unwrap().len();
+    assert_eq!((&done["skipped"], changed), (&json!([]), 2), "{done}");
+    wait::until("both have the class", || {
+        saved().iter().all(|slot| slot["class"] == "short").then_some(())
+    });
+}
+
+#[test]
 fn after_a_restart_the_draft_model_reads_nothing_twice_and_a_deletion_takes_its_kv() {
     let directory = tempfile::tempdir().unwrap();
     let drafter = asset("hob-tiny-f16.gguf");

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use hob_slots::format::{BlockRef, Object, ObjectKind, SlotRecord};
 use hob_slots::{
-    AdapterSet, BLOCK_TOKENS, Block, ConversationId, Payload, Timeline, Timestamp, Token, Use,
-    common_prefix,
+    AdapterSet, BLOCK_TOKENS, Block, ConversationId, Payload, Timeline, Timestamp, Token, TtlClass,
+    Use, common_prefix,
 };
 use tracing::warn;
 
@@ -234,6 +234,14 @@ impl Drafter<'_> {
         // Refused: the tiers have lost blocks meanwhile. They are computed again when they are missed.
         if let Err(lost) = self.core.tiers.record(record, &track.timeline, options) {
             warn!(blocks = lost.len(), "KV of the draft model is not recorded");
+        }
+    }
+
+    /// Later records of the conversation have this class.
+    pub fn set_class(&mut self, conversation: &ConversationId, class: TtlClass) {
+        let owners = self.tracks.iter_mut().filter_map(|track| track.owner.as_mut());
+        for owner in owners.filter(|owner| owner.conversation == *conversation) {
+            owner.class = class;
         }
     }
 

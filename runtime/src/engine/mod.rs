@@ -328,6 +328,11 @@ impl Engine {
         self.inner.fingerprint
     }
 
+    /// Names the draft model's KV; `None`: there is no draft model.
+    pub fn draft_fingerprint(&self) -> Option<ModelHash> {
+        self.inner.options.draft_model.as_ref().map(|draft_model| draft_model.fingerprint())
+    }
+
     /// Cells of the cache.
     pub fn context_tokens(&self) -> usize {
         self.inner.options.context_tokens

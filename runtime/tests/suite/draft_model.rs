@@ -14,8 +14,8 @@ use hob_runtime::{
     Disagreement, DraftCounts, DraftModel, DraftModelCounters, Engine, EngineOptions, Model,
     Retention, TurnRequest,
 };
-use hob_slots::Token;
 use hob_slots::store::StoreReader;
+use hob_slots::{Token, TtlClass};
 use proptest::prelude::*;
 
 use crate::support::wait::until;
@@ -192,6 +192,26 @@ fn a_deleted_conversation_leaves_nothing_of_the_draft_model() {
     drop(running);
     settle(&disk.engine);
     assert_eq!(saved(disk.path()), (0, 0));
+}
+
+#[test]
+fn a_class_that_is_set_is_that_of_the_draft_models_kv_too() {
+    let model = unhurried();
+    let disk = OnDisk::with(&model, with_drafts(Some(draft_model(&model, false))));
+    let class = || {
+        let store = StoreReader::open(disk.path()).unwrap();
+        store.get_slot(DRAFT_FINGERPRINT, &name("chat")).expect("it is saved").class
+    };
+    let prompt = tokens(&model, &user(&TEXT.repeat(4)));
+    let first = ask(&disk.engine, answer(&prompt, 60));
+    settle(&disk.engine);
+    assert_ne!(class(), TtlClass::Short);
+    assert_eq!(block_on(disk.engine.set_class(name("chat"), TtlClass::Short)), Ok(true));
+    settle(&disk.engine);
+    assert_eq!(class(), TtlClass::Short);
+    ask(&disk.engine, answer(&then(&model, &first.timeline, "go on"), 60));
+    settle(&disk.engine);
+    assert_eq!(class(), TtlClass::Short);
 }
 
 #[test]
