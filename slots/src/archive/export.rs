@@ -88,7 +88,7 @@ pub fn export(
     })
 }
 
-/// The one model that has all of them.
+/// The one model that has all of them, beside a draft model.
 fn model_of(
     reader: &StoreReader,
     conversations: &[ConversationId],
@@ -109,6 +109,10 @@ fn model_of(
             return Err(ArchiveError::OtherModel { conversation, theirs, models });
         }
         models.retain(|model| theirs.contains(model));
+    }
+    let drafts = |model: &ModelHash| reader.read_model_toml(*model).is_ok_and(|it| it.drafts);
+    if models.iter().any(|model| !drafts(model)) {
+        models.retain(|model| !drafts(model));
     }
     match (&models[..], conversations.first()) {
         (&[model], Some(_)) => Ok(model),

@@ -140,6 +140,18 @@ fn conversations_of_different_models_are_not_exported_together() {
 }
 
 #[test]
+fn beside_kv_of_a_draft_model_that_of_the_model_is_exported() {
+    let (from, to) = (World::new(), World::new());
+    from.save("one", 100, &[1]);
+    let draft_model = Fingerprint { drafts: true, ..fingerprint() };
+    from.store.write_model_toml(&draft_model).unwrap();
+    let drafts = SlotRecord::empty(id("one"), TtlClass::Long, Timestamp(60));
+    from.store.put_slot(draft_model.hash(), &drafts).unwrap();
+    to.import(&from.export(&["one"]), ImportOptions::default()).unwrap();
+    assert_eq!(to.slot("one"), SlotRecord { used_at: NOW, ..from.slot("one") });
+}
+
+#[test]
 fn every_flipped_byte_is_refused_or_changes_nothing() {
     let (from, to) = (World::new(), World::new());
     from.save("one", 100, &[1]);
