@@ -56,13 +56,21 @@ pub struct Served {
 }
 
 impl Served {
-    /// The name under which it serves `asked`; the first one's where it does not know that, as a daemon with one
-    /// model answers to every name.
+    /// The name under which it serves `asked`, with or without Ollama's tag `latest`; the first one's where it does not
+    /// know that, as a daemon with one model answers to every name.
     pub fn model(&self, asked: Option<&str>) -> &str {
-        let mut names = self.models.iter().map(name_of);
-        let first = names.clone().next().unwrap_or_default();
-        names.find(|name| Some(*name) == asked).unwrap_or(first)
+        let names = self.models.iter().map(name_of);
+        let is_asked = |name: &&str| Some(*name) == asked;
+        let means_asked =
+            |name: &&str| asked.is_some_and(|asked| without_latest(name) == without_latest(asked));
+        let found = names.clone().find(is_asked).or_else(|| names.clone().find(means_asked));
+        found.or_else(|| names.clone().next()).unwrap_or_default()
     }
+}
+
+/// Ollama lists a model without a tag under this tag, and its clients ask for either name.
+fn without_latest(name: &str) -> &str {
+    name.strip_suffix(":latest").unwrap_or(name)
 }
 
 /// What a conversation holds at most, by the names of vLLM, OpenRouter and llama-server; `None`: the engine says

@@ -12,8 +12,9 @@ use crate::wire::hob::is_detached;
 use crate::wire::thinking::switch_thinking;
 
 /// Further fields that mean the same here as for OpenAI's routes.
-const PASSED_ON: [&str; 7] = [
+const PASSED_ON: [&str; 8] = [
     "conversation",
+    "model",
     "store",
     "logprobs",
     "top_logprobs",
@@ -158,7 +159,8 @@ mod tests {
         let options = json!({"num_predict": -2, "temperature": 0, "seed": -1, "num_ctx": 8192,
             "num_gpu": 1, "stop": ["a"], "mirostat": 2});
         let read = read(json!({"model": "x", "stream": false, "options": options})).unwrap();
-        let expected = json!({"stream": false, "temperature": 0, "stop": ["a"], "max_tokens": -1});
+        let expected = json!({"model": "x", "stream": false, "temperature": 0, "stop": ["a"],
+            "max_tokens": -1});
         assert_eq!(read, expected);
     }
 

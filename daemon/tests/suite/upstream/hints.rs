@@ -84,6 +84,25 @@ fn an_answer_has_the_model_that_the_engine_serves_once_it_begins() {
 }
 
 #[test]
+fn an_ollama_client_is_answered_by_the_model_that_it_chooses_of_the_listed_ones() {
+    let world = World::of("vllm");
+    let client = &world.front.client;
+    let listed = client.get("/api/tags")["models"][1]["name"].clone();
+    assert_eq!(listed, "second:latest");
+    let chat = json!({"stream": false, "messages": [user("Hi")]});
+    let generate = json!({"stream": false, "prompt": "Hi"});
+    for (path, body) in [("/api/chat", chat), ("/api/generate", generate)] {
+        for (name, answers) in [("second:latest", "second"), ("second", "second"), ("x", "first")] {
+            let mut body = body.clone();
+            body["model"] = name.into();
+            let answer = client.post(path, &body);
+            assert_eq!(world.engine.last(CHAT).body["model"], answers, "{path} {name}");
+            assert_eq!(answer["model"], format!("{answers}:latest"), "{path} {name}");
+        }
+    }
+}
+
+#[test]
 fn vllm_gets_a_session_and_a_salt_for_what_is_private() {
     let world = World::of("vllm");
     let mut request = in_conversation("diary");
