@@ -205,10 +205,9 @@ async fn answer(chat: Chat, message: AgentMessage, answers: UnboundedSender<Valu
             messages::result("generateResult", &id, generated(&chat, generate).await)
         }
         Request::Embed { input } => {
-            let embedded = chat.embed(&[Prompt::Text(input)]).await;
-            let embedded = embedded.map(|Embeddings { mut vectors, tokens }| Response::Embedded {
-                embedding: vectors.pop().unwrap_or_default(),
-                tokens,
+            let embedded = chat.embed(None, &[Prompt::Text(input)]).await;
+            let embedded = embedded.map(|Embeddings { mut vectors, tokens, .. }| {
+                Response::Embedded { embedding: vectors.pop().unwrap_or_default(), tokens }
             });
             messages::result("embedResult", &id, embedded)
         }

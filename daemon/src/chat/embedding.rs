@@ -11,25 +11,40 @@ use crate::wire::completion::Prompt;
 use crate::wire::embedding::Embeddings;
 
 impl Chat {
+    /// `asked`: the name of the model, of which an engine at another address may have several.
+    ///
     /// # Errors
     /// When the model computes no embeddings, or the engine's queue is full.
-    pub async fn embed(&self, inputs: &[Prompt]) -> Result<Embeddings, ApiError> {
-        self.embed_up_to(usize::MAX, inputs).await
+    pub async fn embed(
+        &self,
+        asked: Option<&str>,
+        inputs: &[Prompt],
+    ) -> Result<Embeddings, ApiError> {
+        self.embed_up_to(usize::MAX, asked, inputs).await
     }
 
     /// [`Self::embed`], but of an input that is longer than the context only the beginning counts.
     ///
     /// # Errors
     /// As [`Self::embed`].
-    pub async fn embed_beginnings(&self, inputs: &[Prompt]) -> Result<Embeddings, ApiError> {
-        self.embed_up_to(self.engine().conversation_tokens(), inputs).await
+    pub async fn embed_beginnings(
+        &self,
+        asked: Option<&str>,
+        inputs: &[Prompt],
+    ) -> Result<Embeddings, ApiError> {
+        self.embed_up_to(self.engine().conversation_tokens(), asked, inputs).await
     }
 
     /// An engine at another address gets the whole inputs.
-    async fn embed_up_to(&self, most: usize, inputs: &[Prompt]) -> Result<Embeddings, ApiError> {
+    async fn embed_up_to(
+        &self,
+        most: usize,
+        asked: Option<&str>,
+        inputs: &[Prompt],
+    ) -> Result<Embeddings, ApiError> {
         if let Some(upstream) = self.upstream() {
             let _active_turn = self.shared.options.events.turn(None);
-            return Ok(upstream.embed(inputs.iter().map(Prompt::to_json).collect()).await?);
+            return Ok(upstream.embed(asked, inputs.iter().map(Prompt::to_json).collect()).await?);
         }
         let (model, inputs) = (self.engine().model().clone(), inputs.to_vec());
         let tokenized = compute(move || {

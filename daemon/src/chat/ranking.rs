@@ -19,11 +19,18 @@ use crate::wire::ranking::Ranking;
 const MAX_QUERIES: usize = 4;
 
 impl Chat {
+    /// `asked`: the name of the model, of which an engine at another address may have several.
+    ///
     /// # Errors
     /// When the model ranks no texts, or the engine's queue is full.
-    pub async fn rank(&self, query: &str, texts: &[String]) -> Result<Ranking, ApiError> {
+    pub async fn rank(
+        &self,
+        asked: Option<&str>,
+        query: &str,
+        texts: &[String],
+    ) -> Result<Ranking, ApiError> {
         if let Some(upstream) = self.upstream() {
-            return Ok(upstream.rank(query, texts).await?);
+            return Ok(upstream.rank(asked, query, texts).await?);
         }
         let (model, query) = (self.engine().model(), Arc::<str>::from(query));
         if model.facts().pooling.as_deref() != Some(RANK) {

@@ -18,7 +18,8 @@ pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
         value["input"] = normalised(&chat, input, "input").await?;
     }
     let request = EmbeddingRequest::parse(&value, vocabulary)?;
-    let mut embeddings = chat.embed(&request.inputs).await.map_err(too_large)?;
+    let embedded = chat.embed(request.model.as_deref(), &request.inputs).await;
+    let mut embeddings = embedded.map_err(too_large)?;
     if let Some(dimensions) = request.dimensions {
         embeddings.vectors = shortened(embeddings.vectors, dimensions)?;
     }

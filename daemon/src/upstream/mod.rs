@@ -169,27 +169,39 @@ impl Upstream {
         (is_other && now.kind == known.kind).then_some(now)
     }
 
-    /// The engine's answer to `body` at `path`, as a whole, from the first model that it lists.
+    /// The engine's answer to `body` at `path`, as a whole, and the model that gave it. `body` names the model that the
+    /// client asks for.
     ///
     /// # Errors
     /// As for [`Self::begin`].
-    pub async fn call(&self, path: &str, mut body: Value) -> Result<Value, UpstreamError> {
+    async fn call(&self, path: &str, mut body: Value) -> Result<(Value, String), UpstreamError> {
+        let asked = body["model"].take();
         let served = self.served().await?;
-        body["model"] = served.model(None).into();
-        let answer = self.noted(self.inner.web.json(Method::POST, path, &[], Some(&body)).await);
+        let mut model = served.model(asked.as_str()).to_owned();
+        body["model"] = model.as_str().into();
+        let web = &self.inner.web;
+        let mut answer = self.noted(web.json(Method::POST, path, &[], Some(&body)).await);
         let is_refused = matches!(answer, Err(UpstreamError::Refused { .. }));
         if is_refused && let Some(now) = self.changed_from(&served).await {
-            body["model"] = now.model(None).into();
-            return self.noted(self.inner.web.json(Method::POST, path, &[], Some(&body)).await);
+            now.model(asked.as_str()).clone_into(&mut model);
+            body["model"] = model.as_str().into();
+            answer = self.noted(web.json(Method::POST, path, &[], Some(&body)).await);
         }
-        answer
+        Ok((answer?, model))
     }
 
+    /// `model`: as for [`Served::model`].
+    ///
     /// # Errors
-    /// As for [`Self::call`]; when the answer is not one of an embedding model.
-    pub async fn embed(&self, input: Value) -> Result<Embeddings, UpstreamError> {
+    /// As for [`Self::begin`]; when the answer is not one of an embedding model.
+    pub async fn embed(
+        &self,
+        model: Option<&str>,
+        input: Value,
+    ) -> Result<Embeddings, UpstreamError> {
         let count = input.as_array().map_or(1, Vec::len);
-        let answer = self.call("/v1/embeddings", json!({"input": input})).await?;
+        let body = json!({"model": model, "input": input});
+        let (answer, model) = self.call("/v1/embeddings", body).await?;
         let vector = |entry: &Value| -> Option<Vec<f32>> {
             let numbers = entry["embedding"].as_array()?.iter();
             numbers.map(|number| number.as_f64().map(|number| number as f32)).collect()
@@ -197,16 +209,25 @@ impl Upstream {
         let vectors: Option<Vec<_>> =
             answer["data"].as_array().and_then(|data| data.iter().map(vector).collect());
         match vectors.filter(|vectors| vectors.len() == count) {
-            Some(vectors) => Ok(Embeddings { vectors, tokens: prompt_tokens(&answer) }),
+            Some(vectors) => {
+                Ok(Embeddings { vectors, tokens: prompt_tokens(&answer), model: Some(model) })
+            }
             None => Err(self.inner.web.foreign("its embeddings have another form")),
         }
     }
 
+    /// `model`: as for [`Served::model`].
+    ///
     /// # Errors
-    /// As for [`Self::call`]; when the answer is not one of a reranker.
-    pub async fn rank(&self, query: &str, texts: &[String]) -> Result<Ranking, UpstreamError> {
-        let body = json!({"query": query, "documents": texts});
-        let answer = self.call("/v1/rerank", body).await?;
+    /// As for [`Self::begin`]; when the answer is not one of a reranker.
+    pub async fn rank(
+        &self,
+        model: Option<&str>,
+        query: &str,
+        texts: &[String],
+    ) -> Result<Ranking, UpstreamError> {
+        let body = json!({"model": model, "query": query, "documents": texts});
+        let (answer, model) = self.call("/v1/rerank", body).await?;
         let mut by_place = vec![None; texts.len()];
         for result in answer["results"].as_array().into_iter().flatten() {
             let place = result["index"].as_u64().and_then(|index| usize::try_from(index).ok());
@@ -216,7 +237,7 @@ impl Upstream {
         }
         let complete: Option<Vec<f32>> = by_place.into_iter().collect();
         let scores = complete.ok_or_else(|| self.inner.web.foreign("it scores not every text"))?;
-        Ok(Ranking { scores, tokens: prompt_tokens(&answer) })
+        Ok(Ranking { scores, tokens: prompt_tokens(&answer), model: Some(model) })
     }
 
     /// After a failure the engine may come back as another one.

@@ -14,6 +14,8 @@ const MAX_INPUTS: usize = 2048;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingRequest {
+    /// The name by which the client asks for the model.
+    pub model: Option<String>,
     /// At least one.
     pub inputs: Vec<Prompt>,
     pub encoding: Encoding,
@@ -36,13 +38,15 @@ pub struct Embeddings {
     pub vectors: Vec<Vec<f32>>,
     /// Of all inputs.
     pub tokens: usize,
+    /// The model of an engine at another address.
+    pub model: Option<String>,
 }
 
 impl EmbeddingRequest {
     /// `vocabulary`: the number of tokens.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
-        fields.string("model")?;
+        let model = fields.string("model")?.map(str::to_owned);
         refuse(&fields, &[("lora", "embeddings are computed without adapters of a request")])?;
         let inputs = prompts(fields.required("input")?, "input", vocabulary, MAX_INPUTS)?;
         let dimensions = fields.integer("dimensions", 1..=i64::from(u32::MAX))?;
@@ -57,7 +61,7 @@ impl EmbeddingRequest {
                 return Err(ApiError::field("encoding_format", message));
             }
         };
-        Ok(Self { inputs, encoding, dimensions: dimensions.map(|count| count as usize) })
+        Ok(Self { model, inputs, encoding, dimensions: dimensions.map(|count| count as usize) })
     }
 }
 
@@ -82,8 +86,9 @@ pub fn shortened(mut vectors: Vec<Vec<f32>>, dimensions: usize) -> Result<Vec<Ve
     Ok(vectors)
 }
 
-pub fn response(model: &str, encoding: Encoding, embeddings: &Embeddings) -> Value {
-    let Embeddings { vectors, tokens } = embeddings;
+/// `own`: the name of the model in this process.
+pub fn response(own: &str, encoding: Encoding, embeddings: &Embeddings) -> Value {
+    let Embeddings { vectors, tokens, model } = embeddings;
     let entry = |(index, vector): (usize, &Vec<f32>)| {
         let embedding = encode(vector, encoding);
         json!({"object": "embedding", "index": index, "embedding": embedding})
@@ -92,7 +97,7 @@ pub fn response(model: &str, encoding: Encoding, embeddings: &Embeddings) -> Val
     json!({
         "object": "list",
         "data": data,
-        "model": model,
+        "model": model.as_deref().unwrap_or(own),
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     })
 }
@@ -113,7 +118,7 @@ mod tests {
 
     #[test]
     fn base64_holds_the_same_floats() {
-        let embeddings = Embeddings { vectors: vec![vec![1.0, -0.5]], tokens: 3 };
+        let embeddings = Embeddings { vectors: vec![vec![1.0, -0.5]], tokens: 3, model: None };
         let answer = response("m", Encoding::Base64, &embeddings);
         assert_eq!(answer["data"][0]["embedding"], "AACAPwAAAL8=");
         let answer = response("m", Encoding::Float, &embeddings);

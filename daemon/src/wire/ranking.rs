@@ -6,4 +6,6 @@ pub struct Ranking {
     pub scores: Vec<f32>,
     /// Of the query and the text, over all texts.
     pub tokens: usize,
+    /// The model of an engine at another address.
+    pub model: Option<String>,
 }

@@ -23,7 +23,7 @@ pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
     let request = request.map_err(|error| {
         renamed(error, |param| Some(format!("{name}{}", behind(param, "input")?)))
     })?;
-    let embeddings = chat.embed(&request.inputs).await?;
+    let embeddings = chat.embed(body.value["model"].as_str(), &request.inputs).await?;
     let entry = |(index, vector)| json!({"index": index, "embedding": [vector]});
     Ok(Json(embeddings.vectors.into_iter().enumerate().map(entry).collect()))
 }

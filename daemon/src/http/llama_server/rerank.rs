@@ -22,7 +22,8 @@ pub async fn rerank(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Val
     let documents = documents(&fields, if is_tei { "texts" } else { "documents" })?;
     let top = fields.integer("top_n", 0..=i64::MAX)?.and_then(|top| usize::try_from(top).ok());
     let returns = fields.boolean(if is_tei { "return_text" } else { "return_documents" })?;
-    let Ranking { scores, tokens } = chat.rank(query, &documents).await?;
+    let asked = body.value["model"].as_str();
+    let Ranking { scores, tokens, model } = chat.rank(asked, query, &documents).await?;
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
     order.truncate(top.unwrap_or(usize::MAX));
@@ -45,7 +46,7 @@ pub async fn rerank(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Val
     } else {
         json!({
             "object": "list",
-            "model": chat.model_name(),
+            "model": model.as_deref().unwrap_or(chat.model_name()),
             "results": results,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         })

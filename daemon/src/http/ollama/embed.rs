@@ -21,7 +21,7 @@ pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
     let fields = Fields::of_body(&body.value)?;
     let stay = keep_alive(&fields)?;
     let timer = Timer::start(chat.engine());
-    let Embeddings { vectors, tokens } = match fields.get("input") {
+    let Embeddings { vectors, tokens, model } = match fields.get("input") {
         Some(input) if !is_empty(input) => {
             let _keep_alive = KeepAlive::new(chat.clone(), stay);
             let embeddings = embeddings(&chat, &fields).await?;
@@ -33,7 +33,8 @@ pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
             Embeddings::default()
         }
     };
-    let mut answer = json!({"model": listed(chat.model_name()), "embeddings": vectors});
+    let model = listed(model.as_deref().unwrap_or(chat.model_name()));
+    let mut answer = json!({"model": model, "embeddings": vectors});
     timer.write_load(&mut answer);
     answer["prompt_eval_count"] = tokens.into();
     Ok(Json(answer))
@@ -46,7 +47,7 @@ pub async fn embed_one(State(chat): State<Chat>, body: JsonBody) -> Result<Json<
     let vector = match fields.string("prompt")?.filter(|prompt| !prompt.is_empty()) {
         Some(prompt) => {
             let _keep_alive = KeepAlive::new(chat.clone(), stay);
-            let body = json!({"input": prompt});
+            let body = json!({"model": fields.get("model"), "input": prompt});
             let of_prompt = embeddings(&chat, &Fields::of_body(&body)?).await?;
             of_prompt.vectors.into_iter().next()
         }
@@ -64,11 +65,16 @@ fn is_empty(input: &Value) -> bool {
 
 async fn embeddings(chat: &Chat, fields: &Fields<'_>) -> Result<Embeddings, ApiError> {
     let vocabulary = chat.token_bound();
-    let asked = json!({"input": fields.get("input"), "dimensions": fields.get("dimensions")});
+    let asked = json!({
+        "model": fields.get("model"),
+        "input": fields.get("input"),
+        "dimensions": fields.get("dimensions"),
+    });
     let request = EmbeddingRequest::parse(&asked, vocabulary)?;
+    let model = request.model.as_deref();
     let mut embeddings = match fields.boolean("truncate")? {
-        Some(false) => chat.embed(&request.inputs).await?,
-        _ => chat.embed_beginnings(&request.inputs).await?,
+        Some(false) => chat.embed(model, &request.inputs).await?,
+        _ => chat.embed_beginnings(model, &request.inputs).await?,
     };
     if let Some(dimensions) = request.dimensions {
         embeddings.vectors = shortened(embeddings.vectors, dimensions)?;

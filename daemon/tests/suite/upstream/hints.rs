@@ -463,3 +463,35 @@ fn vectors_and_scores_come_from_the_engine() {
     let refused = world.front.client.call("POST", "/v1/embeddings").json(&json!({"input": "a"}));
     assert_eq!(refused.send().error()["code"], "upstream_foreign");
 }
+
+#[test]
+fn vectors_and_scores_come_from_the_model_that_is_asked_for() {
+    let world = World::of("vllm");
+    let client = &world.front.client;
+    let vectors = json!({"data": [{"embedding": [0.5, 1.0]}], "usage": {"prompt_tokens": 3}});
+    world.engine.answers(Script::Status(200, vectors));
+    let openai = |model: &str| json!({"model": model, "input": "a"});
+    let older = json!({"model": "second:latest", "prompt": "a"});
+    for (path, body, answers) in [
+        ("/v1/embeddings", openai("second"), "second"),
+        ("/v1/embeddings", openai("text-embedding-3-small"), "first"),
+        ("/api/embed", openai("second:latest"), "second"),
+        ("/api/embeddings", older, "second"),
+        ("/embedding", json!({"model": "second", "content": "a"}), "second"),
+    ] {
+        let answer = client.post(path, &body);
+        assert_eq!(world.engine.last("/v1/embeddings").body["model"], answers, "{path}: {body}");
+        let expected = match path {
+            "/v1/embeddings" => json!(answers),
+            "/api/embed" => json!(format!("{answers}:latest")),
+            _ => Value::Null,
+        };
+        assert_eq!(answer.get("model").unwrap_or(&Value::Null), &expected, "{path}: {body}");
+    }
+    let scores = json!({"results": [{"index": 0, "relevance_score": 2.0}]});
+    world.engine.answers(Script::Status(200, scores));
+    let ranked =
+        client.post("/v1/rerank", &json!({"model": "second", "query": "q", "documents": ["a"]}));
+    assert_eq!(world.engine.last("/v1/rerank").body["model"], "second");
+    assert_eq!(ranked["model"], "second");
+}
