@@ -57,8 +57,14 @@ impl CacheHint {
 
     /// Adds the fields, and returns the headers.
     pub fn add_to(&self, kind: EngineKind, body: &mut Value) -> Vec<(HeaderName, HeaderValue)> {
-        if kind == EngineKind::LlamaServer {
-            body["cache_prompt"] = true.into();
+        let stays_in_memory = self.privacy != Privacy::None;
+        match kind {
+            EngineKind::LlamaServer => body["cache_prompt"] = true.into(),
+            EngineKind::Hob if stays_in_memory => {
+                body["prompt_cache_retention"] = "in_memory".into();
+            }
+            EngineKind::Other if stays_in_memory => body["store"] = false.into(),
+            _ => {}
         }
         let Some(key) = &self.key else { return Vec::new() };
         let header = |name| {
@@ -75,16 +81,10 @@ impl CacheHint {
             }
             EngineKind::Hob => {
                 body["prompt_cache_key"] = key.as_str().into();
-                if self.privacy != Privacy::None {
-                    body["prompt_cache_retention"] = "in_memory".into();
-                }
                 Vec::new()
             }
             EngineKind::Other => {
                 body["prompt_cache_key"] = key.as_str().into();
-                if self.privacy != Privacy::None {
-                    body["store"] = false.into();
-                }
                 header(SESSION)
             }
         }
@@ -134,6 +134,10 @@ mod tests {
         let in_memory = CacheHint::of(Some("talk"), Privacy::InMemory, || unreachable!());
         assert_eq!(given(&in_memory, EngineKind::Vllm).0, json!({}));
         assert_eq!(given(&in_memory, EngineKind::Hob).0, hob);
+        let keyless = CacheHint::of(None, Privacy::InMemory, || unreachable!());
+        let hob = given(&keyless, EngineKind::Hob).0;
+        assert_eq!(hob, json!({"prompt_cache_retention": "in_memory"}));
+        assert_eq!(given(&keyless, EngineKind::Other), (json!({"store": false}), vec![]));
         let plain = CacheHint::of(None, Privacy::None, || unreachable!("it is not private"));
         assert_eq!(given(&plain, EngineKind::Vllm), (json!({}), vec![]));
     }

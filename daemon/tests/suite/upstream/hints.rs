@@ -149,6 +149,18 @@ fn sglang_gets_a_routing_key_and_llama_server_no_slot_to_wait_for() {
 }
 
 #[test]
+fn an_engine_is_told_of_a_prompt_without_a_key_too_that_its_kv_stays_in_memory() {
+    let mut request = ask("Hi");
+    request["prompt_cache_retention"] = "in_memory".into();
+    let asked = World::of("hob").asked(&request).body;
+    assert_eq!(
+        asked["prompt_cache_retention"], "in_memory",
+        "it would learn the prompt's beginning"
+    );
+    assert_eq!(World::of("openai").asked(&request).body["store"], false);
+}
+
+#[test]
 fn an_engines_stream_is_read_as_it_writes_it() {
     let world = World::of("vllm");
     let answer = world.front.client.chat(&ask("Hi"));
