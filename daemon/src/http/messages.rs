@@ -8,7 +8,7 @@ use super::body::JsonBody;
 use super::conversations::{describe, name, unknown};
 use crate::chat::identity::conversation_id;
 use crate::conversations::Conversations;
-use crate::conversations::transcript::{Fork, MAX_TITLE_CHARS, Moved};
+use crate::conversations::transcript::{Fork, Moved, one_line};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
 
@@ -66,7 +66,7 @@ pub async fn fork(
         Some(wanted) => conversation_id(wanted, "id")?,
         None => from.clone(),
     };
-    let title = fields.string("title")?.map(|title| title.chars().take(MAX_TITLE_CHARS).collect());
+    let title = fields.string("title")?.and_then(one_line);
     let copy = conversations.fork(Fork { from, message, wanted, title }).await?;
     let (text, location) = conversations.get(&copy).await?.ok_or_else(unknown)?;
     Ok(Json(describe(&text.summary, &location)))

@@ -191,6 +191,20 @@ fn a_fork_shares_the_kv_of_its_beginning() {
 }
 
 #[test]
+fn the_title_of_a_fork_is_one_line_and_without_words_that_of_the_original() {
+    let world = World::new();
+    say(&world, "first");
+    let titled = |title: &str| {
+        let fork = json!({"message": 2, "title": title});
+        world.post("/v1/conversations/room/fork", fork).json()["title"].clone()
+    };
+    assert_eq!(titled("  Another\nroom "), "Another room");
+    let original = world.get("/v1/conversations/room").json()["title"].clone();
+    assert!(original.is_string());
+    assert_eq!(titled(" \n"), original);
+}
+
+#[test]
 fn a_fork_has_no_tokens_of_what_follows_it() {
     let world = World::new();
     for text in ["first", "second", "a secret"] {
