@@ -141,7 +141,7 @@ pub async fn import(
         TAR => {
             let upload = storage.receive().await?;
             receive(request, &upload, limits.time).await?;
-            conversations.import_archive(upload, limits.bytes as u64).await?
+            conversations.import_archive(upload).await?
         }
         _ => {
             let kinds = format!("{JSON}, {}, {MARKDOWN}, {TAR} or {}", LINES[0], ZIP[0]);

@@ -48,6 +48,20 @@ fn tree(world: &World, conversation: &str) -> Vec<Value> {
     messages.iter().map(message).chain([head]).collect()
 }
 
+/// The texts of documents are in it.
+#[test]
+fn the_text_of_an_archive_may_be_larger_than_another_body() {
+    let (here, there) = (World::new(), World::new());
+    let message = json!({"role": "user", "content": "a word ".repeat(20_000)});
+    let file = json!({"format": "hob conversation", "version": 1, "id": "long", "head": 1,
+        "messages": [{"id": 1, "message": message}]});
+    assert_eq!(here.import(JSON, file.to_string()).json()["id"], "long");
+    let archive = exported(&here, "long", "archive");
+    let received = there.import(TAR, archive.body.clone()).json();
+    assert_eq!(received["id"], "long", "{received}");
+    assert_eq!(tree(&there, "long"), tree(&here, "long"));
+}
+
 #[test]
 fn json_has_all_branches_and_comes_back_as_it_was() {
     let (here, there) = (World::new(), World::new());

@@ -6,11 +6,13 @@
 //!   importer verifies the KV.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
 use serde_json::Value;
 use tar::{Archive, Builder, EntryType, Header};
+
+use crate::conversations::foreign::bounded;
 
 const TEXT: &str = "conversation.json";
 const KV: &str = "slots/bundle.tar";
@@ -80,11 +82,8 @@ pub fn read(mut file: &File, max_text_bytes: u64) -> Result<Content, ArchiveErro
                     let problem = format!("its {TEXT} has more than {max_text_bytes} bytes");
                     return Err(malformed(&problem));
                 }
-                let mut json = Vec::new();
-                entry.read_to_end(&mut json).map_err(not_tar)?;
-                let json = serde_json::from_slice(&json)
-                    .map_err(|error| malformed(&format!("its {TEXT} is not JSON: {error}")))?;
-                text = Some(json);
+                let json = BufReader::new(bounded(&mut entry));
+                text = Some(serde_json::from_reader::<_, Value>(json).map_err(not_json)?);
             }
             name if name == KV.as_bytes() && kv.is_none() && text.is_some() => {
                 let start = entry.raw_file_position();
@@ -106,6 +105,13 @@ pub fn extract(mut file: &File, range: Range<u64>, mut to: &File) -> io::Result<
     file.seek(SeekFrom::Start(range.start))?;
     io::copy(&mut file.take(range.end - range.start), &mut to)?;
     to.rewind()
+}
+
+fn not_json(error: serde_json::Error) -> ArchiveError {
+    if error.is_io() {
+        return not_tar(error.into());
+    }
+    malformed(&format!("its {TEXT} is not JSON: {error}"))
 }
 
 /// An error with the system's number is one of the disk; others are about the archive's bytes.

@@ -23,6 +23,7 @@ use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
 use super::Conversations;
+use super::foreign;
 use super::transcript::{ConversationExport, Extent, ImportedConversation, SaveIf};
 use crate::blocking::compute;
 use crate::chat::names;
@@ -127,18 +128,14 @@ impl Conversations {
         Ok(Imported { id, renamed_from, was_here, kv: None })
     }
 
-    /// Imports an archive whose text has `max_text_bytes` at most.
+    /// Imports an archive, whose text has the bounds of one in JSON.
     ///
     /// # Errors
     /// When the archive is invalid or cannot be written.
-    pub async fn import_archive(
-        &self,
-        upload: Upload,
-        max_text_bytes: u64,
-    ) -> Result<Imported, ApiError> {
+    pub async fn import_archive(&self, upload: Upload) -> Result<Imported, ApiError> {
         let (file, reader) = (upload.finish().await?, self.storage.reader()?);
         let model = self.engine.fingerprint();
-        let (export, kv) = compute(move || open(&file, &reader, model, max_text_bytes)).await?;
+        let (export, kv) = compute(move || open(&file, &reader, model)).await?;
         let mut imported = self.import_conversation(export).await?;
         imported.kv = match kv {
             None => None,
@@ -171,13 +168,8 @@ impl Conversations {
 /// The text of an archive, and its KV or why that is of no use here.
 type Opened = (ConversationExport, Option<Result<Archive, String>>);
 
-fn open(
-    file: &File,
-    reader: &StoreReader,
-    model: ModelHash,
-    max_text_bytes: u64,
-) -> Result<Opened, ApiError> {
-    let content = archive::read(file, max_text_bytes).map_err(|error| match error {
+fn open(file: &File, reader: &StoreReader, model: ModelHash) -> Result<Opened, ApiError> {
+    let content = archive::read(file, foreign::MAX_BYTES).map_err(|error| match error {
         ArchiveError::Io(error) => failed(&error),
         error => invalid(error.to_string()),
     })?;

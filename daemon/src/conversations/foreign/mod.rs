@@ -33,7 +33,7 @@ use conversation::ForeignConversation;
 use counted::{Counted, MAX_VALUES};
 
 /// Bytes of JSON that an import reads, unpacked.
-const MAX_BYTES: u64 = 1 << 30;
+pub const MAX_BYTES: u64 = 1 << 30;
 
 /// Messages, and conversations that are skipped: in memory, one has a kilobyte beside its text.
 const MAX_ENTRIES: usize = 2 << 20;
@@ -218,6 +218,11 @@ fn behind_mark(file: impl Read) -> impl BufRead {
         text.consume(MARK.len());
     }
     text
+}
+
+/// The JSON of one conversation on its way to the parser. A read fails beyond the values that an import may have.
+pub fn bounded(text: impl Read) -> impl Read {
+    Counted::new(text, 0, false)
 }
 
 /// JSON on its way to the parser.
