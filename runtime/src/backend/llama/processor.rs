@@ -2,6 +2,8 @@
 //!
 //! - Without them, SIGILL ends the process at the first one. Of the child that tries a model file, that would be
 //!   remembered as the file's fault.
+//! - AMX is not compared: the standard library detects it in nightly compilers only. On Linux, llama.cpp asks the
+//!   kernel for AMX before its first such instruction, and computes without it where the kernel refuses.
 //! - Elsewhere than on x86-64, a build keeps to what every processor of the architecture has. A portable build loads
 //!   what this one can run, see `backends`.
 
@@ -48,7 +50,11 @@ fn compiled() -> Vec<&'static str> {
             ("F16C", sys::ggml_cpu_has_f16c()),
             ("FMA", sys::ggml_cpu_has_fma()),
             ("BMI2", sys::ggml_cpu_has_bmi2()),
+            ("AVX-VNNI", sys::ggml_cpu_has_avx_vnni()),
             ("AVX-512", sys::ggml_cpu_has_avx512()),
+            ("AVX-512-VBMI", sys::ggml_cpu_has_avx512_vbmi()),
+            ("AVX-512-VNNI", sys::ggml_cpu_has_avx512_vnni()),
+            ("AVX-512-BF16", sys::ggml_cpu_has_avx512_bf16()),
         ]
     };
     all.into_iter().filter(|(_, has)| *has != 0).map(|(name, _)| name).collect()
@@ -64,7 +70,11 @@ fn detected() -> Vec<&'static str> {
         ("F16C", is_x86_feature_detected!("f16c")),
         ("FMA", is_x86_feature_detected!("fma")),
         ("BMI2", is_x86_feature_detected!("bmi2")),
+        ("AVX-VNNI", is_x86_feature_detected!("avxvnni")),
         ("AVX-512", is_x86_feature_detected!("avx512f")),
+        ("AVX-512-VBMI", is_x86_feature_detected!("avx512vbmi")),
+        ("AVX-512-VNNI", is_x86_feature_detected!("avx512vnni")),
+        ("AVX-512-BF16", is_x86_feature_detected!("avx512bf16")),
     ];
     all.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
 }
@@ -107,5 +117,24 @@ mod tests {
     fn llama_cpp_is_compiled_with_avx2_and_this_processor_runs_it() {
         assert!(compiled().contains(&"AVX2"), "{:?}", compiled());
         assert_eq!(check_processor(), Ok(()));
+    }
+
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "portable")))]
+    #[test]
+    fn the_extensions_of_this_processor_are_those_that_the_kernel_lists() {
+        let listed = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let flags = listed.lines().find(|line| line.starts_with("flags")).unwrap();
+        let detected = detected();
+        for (flag, name) in [
+            ("avx2", "AVX2"),
+            ("avx_vnni", "AVX-VNNI"),
+            ("avx512f", "AVX-512"),
+            ("avx512vbmi", "AVX-512-VBMI"),
+            ("avx512_vnni", "AVX-512-VNNI"),
+            ("avx512_bf16", "AVX-512-BF16"),
+        ] {
+            let is_listed = flags.split_whitespace().any(|listed| listed == flag);
+            assert_eq!(detected.contains(&name), is_listed, "{name}");
+        }
     }
 }
