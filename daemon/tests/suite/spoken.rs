@@ -50,6 +50,23 @@ fn an_answer_is_spoken_a_sentence_at_a_time() {
 }
 
 #[test]
+fn the_last_update_switches_sound_off_under_either_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = Plan::new().synthesizes(&shell(&voice(&directory)), &[]).start();
+    let mut client = Client::new(&world, "a");
+    for [on, off] in [["modalities", "output_modalities"], ["output_modalities", "modalities"]] {
+        for session in [json!({on: ["audio"]}), json!({off: ["text"]})] {
+            client.send(json!({"type": "session.update", "session": session}));
+            client.until("session.updated");
+        }
+        client.partial("Say this: Hello.");
+        client.send(json!({"type": "response.create"}));
+        let events = client.answer();
+        assert!(kinds(&events).contains(&"response.output_text.delta"), "{:?}", kinds(&events));
+    }
+}
+
+#[test]
 fn the_first_sentence_is_heard_while_the_answer_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let world = Plan::new().synthesizes(&shell(&voice(&directory)), &[]).start();

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::listening::Listening;
 use super::response::{Response, event};
-use super::sound::{Hearing, Output, SOUND_FIELDS, SoundSettings, merge};
+use super::sound::{Hearing, Output, SoundSettings, take_sound};
 use super::utterance::Utterance;
 use super::{Events, MAX_MESSAGE_BYTES};
 use crate::chat::identity::conversation_id;
@@ -30,7 +30,7 @@ pub(super) struct Session {
     conversation: Option<ConversationId>,
     /// The fields of this session's requests beside the words.
     options: Value,
-    /// The session's [`SOUND_FIELDS`].
+    /// The session's fields about sound.
     sound: Value,
     hearing: Hearing,
     listening: Listening,
@@ -188,16 +188,12 @@ impl Session {
         }
     }
 
-    /// `conversation` names the conversation, whose KV is restored at once. [`SOUND_FIELDS`] are
-    /// about sound; the other fields are those of its requests.
+    /// `conversation` names the conversation, whose KV is restored at once. Fields that [`SoundSettings`]
+    /// reads are about sound; the others are those of its requests.
     fn update(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
         let mut options = fields.map("session")?.cloned().unwrap_or_default();
         let mut sound = self.sound.clone();
-        for name in SOUND_FIELDS {
-            if let Some(value) = options.shift_remove(name) {
-                merge(&mut sound[name], value);
-            }
-        }
+        take_sound(&mut options, &mut sound);
         let settings = SoundSettings::of(&sound)?;
         let changed = self.options_with(&options, &sound)?;
         if settings.output != Output::Text && !self.speech.can_speak() {

@@ -1,14 +1,17 @@
 //! The fields of a session that are about sound.
 
 use hob_prewarm::phrase::VoiceName;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::speech::voice::named_voice;
 
 /// The others are those of its chats.
-pub(super) const SOUND_FIELDS: [&str; 5] =
+const SOUND_FIELDS: [&str; 5] =
     ["audio", "turn_detection", "output_modalities", "modalities", "voice"];
+
+/// The names of one field, in OpenAI's API of today and in its older one.
+const MODALITIES: [&str; 2] = ["output_modalities", "modalities"];
 
 const RATES: std::ops::RangeInclusive<i64> = 8_000..=48_000;
 
@@ -69,10 +72,8 @@ impl SoundSettings {
         };
         // `null` switches detection off, as in the Realtime API; absent leaves it on.
         let is_off = |fields: &Value| fields.get("turn_detection").is_some_and(Value::is_null);
-        let wants_audio = |list: &Value| {
-            list.as_array().is_some_and(|list| list.iter().any(|kind| kind == "audio"))
-        };
-        let speaks = wants_audio(&sound["output_modalities"]) || wants_audio(&sound["modalities"]);
+        let modalities = MODALITIES.iter().find_map(|name| sound[name].as_array());
+        let speaks = modalities.is_some_and(|list| list.iter().any(|kind| kind == "audio"));
         let name = output["voice"].as_str().or_else(|| sound["voice"].as_str());
         let parsed = named_voice(name).map(str::parse::<VoiceName>).transpose();
         let voice = parsed.map_err(|error| ApiError::field("session.voice", error.to_string()))?;
@@ -82,8 +83,24 @@ impl SoundSettings {
     }
 }
 
+/// Moves the fields about sound of a `session.update` into `sound`.
+pub(super) fn take_sound(update: &mut Map<String, Value>, sound: &mut Value) {
+    let is_named = |name: &&str| update.get(*name).is_some_and(|value| !value.is_null());
+    // Under either name, the last update decides.
+    if MODALITIES.iter().any(is_named)
+        && let Some(sound) = sound.as_object_mut()
+    {
+        sound.retain(|name, _| !MODALITIES.contains(&name.as_str()));
+    }
+    for name in SOUND_FIELDS {
+        if let Some(value) = update.shift_remove(name) {
+            merge(&mut sound[name], value);
+        }
+    }
+}
+
 /// `more` replaces `value`, except the fields of an object that it does not name.
-pub(super) fn merge(value: &mut Value, more: Value) {
+fn merge(value: &mut Value, more: Value) {
     match (value, more) {
         (Value::Object(fields), Value::Object(more)) => {
             for (name, more) in more {
