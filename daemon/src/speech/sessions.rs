@@ -42,6 +42,8 @@ struct Session {
     next_turn: NextTurn,
     target: watch::Sender<Target>,
     last_event_at: Timestamp,
+    /// Speech has started, perhaps without words yet, and no final transcript has come.
+    is_speaking: bool,
     /// The socket that its words come from; `None`: requests.
     owner: Option<String>,
 }
@@ -76,7 +78,8 @@ impl SpeechSessions {
         let (target, targets) = watch::channel(Target::Cancel);
         let utterance = Utterance::default();
         let last_event_at = now;
-        let session = Session { utterance, next_turn, target, last_event_at, owner: None };
+        let (is_speaking, owner) = (false, None);
+        let session = Session { utterance, next_turn, target, last_event_at, is_speaking, owner };
         open.insert(id.clone(), session);
         Some(targets)
     }
@@ -98,6 +101,7 @@ impl SpeechSessions {
         session.last_event_at = now;
         if !matches!(event, UtteranceEvent::Typed(_)) {
             session.owner = None;
+            session.is_speaking = !matches!(event, UtteranceEvent::Final(_));
         }
         if let Some(speculation) = session.utterance.handle(event) {
             let resolved = session.next_turn.resolved.clone();
@@ -172,7 +176,9 @@ impl SpeechSessions {
 
     /// The user stopped typing and no turn follows: cancels the running prefill, unless another client speaks.
     pub fn cancel_typed(&self, id: &ConversationId) {
-        self.cancel_unless(id, |it| it.utterance.text().is_some() || it.owner.is_some());
+        self.cancel_unless(id, |it| {
+            it.is_speaking || it.utterance.text().is_some() || it.owner.is_some()
+        });
     }
 
     fn cancel_unless(

@@ -111,7 +111,7 @@ impl Speech {
         Ok(Typed::Ahead)
     }
 
-    /// The user has left the message: cancels its prefill. Spoken words stay.
+    /// The user has left the message: cancels its prefill. Speech that has started stays, and its words.
     pub fn typing_left(&self, id: &ConversationId) {
         self.options().sessions.cancel_typed(id);
     }

@@ -226,6 +226,22 @@ fn typed_words_leave_those_that_another_client_speaks() {
 }
 
 #[test]
+fn a_message_that_is_left_leaves_speech_before_its_first_word() {
+    let world = World::new();
+    let post = |what: &str, body: Value| {
+        let answer = world.post(&format!("/v1/conversations/a/{what}"), body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    };
+    post("speech-start", json!({"temperature": 0, "max_tokens": 4}));
+    let left = world.call("DELETE", "/v1/conversations/a/typing").send();
+    assert_eq!(left.status, 200, "{}", left.text());
+    post("transcript", json!({"text": "Say this: 123456", "final": true}));
+    let answer = post("speech-end", json!({}));
+    assert_eq!(crate::common::text(&answer), "1234", "the fields of the start: {answer}");
+}
+
+#[test]
 fn nothing_is_computed_when_the_setting_is_off_or_the_battery_is_low() {
     let low = || Some(Battery { percent: 9, charging: false });
     for (plan, reason) in
