@@ -107,7 +107,8 @@ impl Chat {
             (false, false) => Privacy::None,
         };
         let hint = CacheHint::of(id, privacy, random);
-        let mut model = upstream.served().await?.model(body["model"].as_str()).to_owned();
+        let name = body["model"].as_str();
+        let mut model = upstream.served_for(name).await?.model(name).to_owned();
         let (asked, url) = (upstream.clone(), upstream.url().to_owned());
         let begun = Instant::now();
         let mut opening = JoinSet::new();

@@ -1,8 +1,8 @@
 //! The engine at another address that generates in place of one in this process: a server of OpenAI's API.
 //!
 //! Reading order: this file (the calls), [`web`] (HTTP), `error`, [`engine`] (which engine it is) and
-//! [`hints`] (the fields that steer its prefix cache), [`request`] (the fields of a request), [`answer`] (the
-//! events of a stream) with `lines` and [`chunk`].
+//! [`hints`] (the fields that steer its prefix cache), `lookups` (names of models that it does not list),
+//! [`request`] (the fields of a request), [`answer`] (the events of a stream) with `lines` and [`chunk`].
 //!
 //! - It knows no conversation, no profile and no prompt: [`crate::chat`] makes the messages, and stores the text.
 //! - Dropping what it returns closes the connection, by which the engine learns that the answer is not wanted.
@@ -14,11 +14,12 @@ pub mod engine;
 mod error;
 pub mod hints;
 mod lines;
+mod lookups;
 pub mod request;
 mod web;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use parking_lot::Mutex;
@@ -30,6 +31,7 @@ pub use answer::{Event, UpstreamAnswer};
 pub use engine::EngineKind;
 pub use error::UpstreamError;
 pub use hints::{CacheHint, Privacy};
+use lookups::Lookups;
 use web::Web;
 
 /// The longest wait of [`Upstream::refresh`]: clients that ask for the daemon's state wait for it.
@@ -45,6 +47,8 @@ struct Inner {
     web: Web,
     /// As the engine listed them last.
     served: Mutex<Option<Served>>,
+    /// Held while the engine is asked because of a name: another request for it waits for the list.
+    lookups: tokio::sync::Mutex<Lookups>,
 }
 
 /// What the engine serves.
@@ -59,12 +63,14 @@ impl Served {
     /// The name under which it serves `asked`, with or without Ollama's tag `latest`; the first one's where it does not
     /// know that, as a daemon with one model answers to every name.
     pub fn model(&self, asked: Option<&str>) -> &str {
+        let found = asked.and_then(|asked| self.find(asked));
+        found.or_else(|| self.models.first().map(name_of)).unwrap_or_default()
+    }
+
+    fn find(&self, asked: &str) -> Option<&str> {
         let names = self.models.iter().map(name_of);
-        let is_asked = |name: &&str| Some(*name) == asked;
-        let means_asked =
-            |name: &&str| asked.is_some_and(|asked| without_latest(name) == without_latest(asked));
-        let found = names.clone().find(is_asked).or_else(|| names.clone().find(means_asked));
-        found.or_else(|| names.clone().next()).unwrap_or_default()
+        let means_asked = |name: &&str| without_latest(name) == without_latest(asked);
+        names.clone().find(|name| *name == asked).or_else(|| names.clone().find(means_asked))
     }
 }
 
@@ -92,8 +98,9 @@ impl Upstream {
     /// # Errors
     /// When the token cannot be a header, or the system's certificates cannot be read.
     pub fn open(url: &str, token: Option<&str>, silence: Duration) -> anyhow::Result<Self> {
-        let inner = Inner { web: Web::open(url, token, silence)?, served: Mutex::default() };
-        Ok(Self { inner: Arc::new(inner) })
+        let web = Web::open(url, token, silence)?;
+        let (served, lookups) = (Mutex::default(), tokio::sync::Mutex::default());
+        Ok(Self { inner: Arc::new(Inner { web, served, lookups }) })
     }
 
     pub fn url(&self) -> &str {
@@ -110,6 +117,25 @@ impl Upstream {
             Some(served) => Ok(served),
             None => self.fetch_models().await,
         }
+    }
+
+    /// What it serves, for a request that asks for the model `asked`. Because of a name that it did not list, it is
+    /// asked again: it may have got the model since then.
+    ///
+    /// # Errors
+    /// As for [`Self::served`].
+    pub async fn served_for(&self, asked: Option<&str>) -> Result<Served, UpstreamError> {
+        let known = self.served().await?;
+        let is_unknown = |name: &&str| !name.is_empty() && known.find(name).is_none();
+        let Some(name) = asked.filter(is_unknown) else { return Ok(known) };
+        let mut lookups = self.inner.lookups.lock().await;
+        let known = self.served().await?; // Another request may have asked meanwhile.
+        if known.find(name).is_some() || !lookups.is_due(name, Instant::now()) {
+            return Ok(known);
+        }
+        let listed = self.refresh().await;
+        lookups.note(name, Instant::now());
+        Ok(listed.unwrap_or(known)) // An engine that cannot be asked says why in its answer.
     }
 
     /// Asks it what it serves now.
@@ -146,7 +172,7 @@ impl Upstream {
         hint: CacheHint,
     ) -> Result<UpstreamAnswer, UpstreamError> {
         let asked = body["model"].take();
-        let served = self.served().await?;
+        let served = self.served_for(asked.as_str()).await?;
         request::suit(&mut body, served.kind);
         let headers = hint.add_to(served.kind, &mut body);
         let mut model = served.model(asked.as_str()).to_owned();
@@ -176,7 +202,7 @@ impl Upstream {
     /// As for [`Self::begin`].
     async fn call(&self, path: &str, mut body: Value) -> Result<(Value, String), UpstreamError> {
         let asked = body["model"].take();
-        let served = self.served().await?;
+        let served = self.served_for(asked.as_str()).await?;
         let mut model = served.model(asked.as_str()).to_owned();
         body["model"] = model.as_str().into();
         let web = &self.inner.web;

@@ -93,9 +93,20 @@ impl Engine {
         *self.shared.models.lock().unwrap() = vec![model];
     }
 
+    /// Serves this model too from here on.
+    pub fn adds(&self, model: &'static str) {
+        self.shared.models.lock().unwrap().push(model);
+    }
+
     /// It answers no request that generates until this is dropped.
     pub fn hold(&self) -> MutexGuard<'_, ()> {
         self.shared.held.lock().unwrap()
+    }
+
+    /// How often it was asked at `path`.
+    pub fn count(&self, path: &str) -> usize {
+        let asked = self.shared.asked.lock().unwrap();
+        asked.iter().filter(|asked| asked.path == path).count()
     }
 
     /// What it was asked last at `path`.

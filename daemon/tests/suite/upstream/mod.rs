@@ -5,6 +5,7 @@ mod broken_off;
 pub mod engine;
 mod hints;
 mod llama_server;
+mod looked_up;
 
 use std::path::Path;
 
