@@ -82,7 +82,7 @@ impl KvLocation {
 }
 
 impl Conversations {
-    /// Whether a restore would find KV of the conversation that is not in a slot yet.
+    /// Whether a restore would find KV of the conversation or hint that is not in a slot yet.
     ///
     /// # Errors
     /// When the engine has stopped.

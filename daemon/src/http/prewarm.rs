@@ -33,7 +33,10 @@ pub async fn prewarm(
     }
     if !fields.boolean("compute")?.unwrap_or(true) {
         let identity = Identity::of(&body.value, &body.session)?;
-        let is_restorable = match identity.named() {
+        let has_messages = fields.list("messages")?.is_some_and(|list| !list.is_empty());
+        // A hint has no text: without messages there is no prompt to restore.
+        let owner = if has_messages { identity.pinned() } else { identity.named() };
+        let is_restorable = match owner {
             Some(id) => conversations.is_restorable(id).await?,
             None => false,
         };

@@ -87,6 +87,29 @@ fn without_computing_only_saved_kv_is_restored(model: &str) {
     assert_eq!(counters["computed_tokens"], 0, "{counters}");
 }
 
+fn without_computing_a_hint_s_saved_kv_is_restored(model: &str) {
+    let mut world = World::on(model);
+    let question = "My garden has two apple trees. ".repeat(24);
+    let messages = json!([{"role": "user", "content": question}]);
+    let chat = json!({"prompt_cache_key": "app", "messages": messages, "max_tokens": 4});
+    world.hobd.client.chat(&chat);
+    world.restart();
+
+    let prewarm = |key: &str, messages: &Value| {
+        let body = json!({"prompt_cache_key": key, "messages": messages, "compute": false});
+        world.hobd.client.post("/v1/prewarm", &body)
+    };
+    for nothing in [prewarm("other", &messages), prewarm("app", &Value::Null)] {
+        assert_eq!((&nothing["hot"], &nothing["hob"]), (&json!(false), &Value::Null));
+    }
+    let restored = prewarm("app", &messages);
+    assert_eq!((&restored["hot"], tokens(&restored, "computed")), (&json!(true), 0), "{restored}");
+    assert!(tokens(&restored, "disk") > 64, "{restored}");
+    assert_eq!(prewarm("app", &messages)["hot"], false, "it is hot already");
+    let counters = world.hobd.client.get("/v1/status")["counters"].clone();
+    assert_eq!(counters["computed_tokens"], 0, "{counters}");
+}
+
 fn computed_history_is_saved(model: &str) {
     let mut world = World::on(model);
     let chat = world.import();
@@ -109,6 +132,11 @@ fn without_computing_only_saved_kv_is_restored_on_the_fake() {
 }
 
 #[test]
+fn without_computing_a_hint_s_saved_kv_is_restored_on_the_fake() {
+    without_computing_a_hint_s_saved_kv_is_restored("fake");
+}
+
+#[test]
 fn what_a_prewarm_computed_of_a_stored_chat_is_saved_on_the_fake() {
     computed_history_is_saved("fake");
 }
@@ -117,6 +145,12 @@ fn what_a_prewarm_computed_of_a_stored_chat_is_saved_on_the_fake() {
 #[test]
 fn without_computing_only_saved_kv_is_restored_on_llama_cpp() {
     without_computing_only_saved_kv_is_restored("bundled");
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn without_computing_a_hint_s_saved_kv_is_restored_on_llama_cpp() {
+    without_computing_a_hint_s_saved_kv_is_restored("bundled");
 }
 
 #[cfg(feature = "llama")]
