@@ -20,6 +20,8 @@ mod hobd;
 mod keyboard;
 #[path = "daemon/lists.rs"]
 mod lists;
+#[path = "daemon/profile.rs"]
+mod profile;
 #[path = "common/saved.rs"]
 mod saved;
 #[path = "common/terminal.rs"]

@@ -54,8 +54,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     let mut message = json!({"role": "user", "content": question});
     if !args.file.is_empty() {
-        let ids =
-            args.file.iter().map(|file| Ok(documents::upload(&client, file, Keep::Library)?.id));
+        let ids = args
+            .file
+            .iter()
+            .map(|file| Ok(documents::upload(&client, file, Keep::Library, "")?.id));
         message["hob"] = json!({"documents": ids.collect::<Result<Vec<_>, Failure>>()?});
     }
     messages.push(message);

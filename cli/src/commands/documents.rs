@@ -54,7 +54,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     match args.action.as_ref().unwrap_or(&Action::List) {
         Action::List => list(&client, context),
         Action::Add { files } => files.iter().try_for_each(|file| {
-            let added = upload(&client, file, Keep::Library)?;
+            let added = upload(&client, file, Keep::Library, "")?;
             if context.json {
                 return context.write_json(&serde_json::to_value(&added).unwrap_or_default());
             }
@@ -73,11 +73,17 @@ pub enum Keep {
     Private,
 }
 
-/// Sends a text or PDF file to the daemon. A refusal names the file.
+/// Sends a text or PDF file to the daemon. A refusal names the file. `profile`: `&profile=NAME`, behind whose
+/// prefix the daemon counts what is ready; may be empty.
 ///
 /// # Errors
 /// When it cannot be read, here or by the daemon.
-pub fn upload(client: &Client, path: &Path, keep: Keep) -> Result<Document, Failure> {
+pub fn upload(
+    client: &Client,
+    path: &Path,
+    keep: Keep,
+    profile: &str,
+) -> Result<Document, Failure> {
     let cannot = |why: &str| Failure::Usage(format!("cannot read {}: {why}", path.display()));
     let file = File::open(path).map_err(|error| cannot(&error.to_string()))?;
     if file.metadata().is_ok_and(|facts| facts.is_dir()) {
@@ -85,7 +91,7 @@ pub fn upload(client: &Client, path: &Path, keep: Keep) -> Result<Document, Fail
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let keep = if keep == Keep::Private { "&keep=private" } else { "" };
-    let query = format!("{PATH}?name={}{keep}", path_segment(&name));
+    let query = format!("{PATH}?name={}{keep}{profile}", path_segment(&name));
     let uploaded = client.upload(&query, "application/octet-stream", &file);
     uploaded.map_err(|failure| match failure.of_route(PATH) {
         Failure::Refused { status, message, code } => {

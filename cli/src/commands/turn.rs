@@ -5,12 +5,13 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use clap::builder::NonEmptyStringValueParser;
 use hob_api::Turn;
 use hob_api::turn::{Chunk, PromptTokens, Reanchored};
 use serde_json::{Map, Value, json};
 
 use super::stream::{self, StreamEnd};
-use crate::client::Client;
+use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names;
@@ -20,12 +21,20 @@ use crate::signals::Interrupt;
 
 const PATH: &str = "/v1/chat/completions";
 
+/// In place of a profile's name: no profile, not even the default one.
+const NO_PROFILE: &str = "none";
+
 /// A smaller saving is not worth a word.
 const MIN_SAVED_MS: f64 = 1000.0;
 
 /// Flags of `chat` and `ask` that shape the answer.
 #[derive(clap::Args)]
 pub struct Shape {
+    /// Answer with this profile, which the app calls Instructions; `none` for no profile. Without
+    /// it, with the profile `default`, if there is one
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    profile: Option<String>,
+
     /// Generate at most this many tokens
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u32>,
@@ -34,6 +43,33 @@ pub struct Shape {
     /// the conversation, its profile or the model's file sets, or 1
     #[arg(long, value_name = "NUMBER")]
     temperature: Option<f64>,
+}
+
+impl Shape {
+    /// Adds the profile to the body of a request.
+    pub fn add_profile(&self, body: &mut Value) {
+        if let Some(profile) = &self.profile {
+            body["hob"]["profile"] = profile.as_str().into();
+        }
+    }
+
+    /// The profile in the query of an address. `before`: `?`, or `&` behind other fields.
+    pub fn profile_query(&self, before: char) -> String {
+        let field = |profile: &String| format!("{before}profile={}", path_segment(profile));
+        self.profile.as_ref().map(field).unwrap_or_default()
+    }
+
+    /// Asks the daemon for the profile.
+    ///
+    /// # Errors
+    /// When it has none of that name.
+    pub fn check_profile(&self, context: &Context) -> Result<(), Failure> {
+        let Some(profile) = self.profile.as_ref().filter(|name| *name != NO_PROFILE) else {
+            return Ok(());
+        };
+        let path = format!("/v1/profiles/{}", path_segment(profile));
+        Client::find(context)?.get::<Value>(&path).map(drop)
+    }
 }
 
 pub struct Question<'a> {
@@ -288,7 +324,9 @@ fn body(question: &Question<'_>) -> Value {
     if let Some(max_tokens) = question.shape.max_tokens {
         body.insert("max_tokens".into(), max_tokens.into());
     }
-    body.into()
+    let mut body = Value::from(body);
+    question.shape.add_profile(&mut body);
+    body
 }
 
 /// The `hob` object of a request that continues a conversation.
@@ -354,7 +392,7 @@ mod tests {
     #[test]
     fn append_and_instructions_are_sent_with_a_conversation_only() {
         let messages = vec![json!({"role": "user", "content": "hi"})];
-        let shape = &Shape { max_tokens: None, temperature: Some(0.0) };
+        let shape = &Shape { profile: None, max_tokens: None, temperature: Some(0.0) };
         let question = Question {
             messages,
             conversation: None,
@@ -369,5 +407,27 @@ mod tests {
         let body = body(&Question { conversation: Some("c"), ..question });
         assert_eq!(body["hob"], json!({"append": true, "instructions": "Be brief."}));
         assert_eq!(body["conversation"], "c");
+    }
+
+    #[test]
+    fn a_profile_is_named_with_and_without_a_conversation() {
+        let shape =
+            Shape { profile: Some("night & day".to_owned()), max_tokens: None, temperature: None };
+        let question = |conversation| Question {
+            messages: Vec::new(),
+            conversation,
+            instructions: None,
+            newest: false,
+            continues: false,
+            private: false,
+            shape: &shape,
+            interrupt: None,
+        };
+        assert_eq!(body(&question(None))["hob"], json!({"profile": "night & day"}));
+        let continued = json!({"append": true, "profile": "night & day"});
+        assert_eq!(body(&question(Some("c")))["hob"], continued);
+        assert_eq!(shape.profile_query('?'), "?profile=night%20%26%20day");
+        let unnamed = Shape { profile: None, ..shape };
+        assert_eq!(unnamed.profile_query('&'), "");
     }
 }

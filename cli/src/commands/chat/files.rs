@@ -58,7 +58,8 @@ impl Chat<'_> {
         let client = Client::find(context)?;
         let keep = if self.is_private { Keep::Private } else { Keep::Library };
         let path = path_of(words, &context.resolved.user_dirs);
-        let document = documents::upload(&client, &path, keep)?;
+        let profile = self.args.shape.profile_query('&');
+        let document = documents::upload(&client, &path, keep, &profile)?;
         let name = line(&document.name, 60);
         if self.files.0.iter().any(|attached| attached.id == document.id) {
             return note(context, &format!("{name} is attached already"));
@@ -87,7 +88,8 @@ impl Chat<'_> {
     /// Computes a document; `false` if Ctrl-C ended it.
     fn read_ahead(&self, client: &Client, id: &str, context: &Context) -> Result<bool, Failure> {
         let mut reading = Reading::of(context);
-        let path = format!("{}/{id}/read", documents::PATH);
+        let profile = self.args.shape.profile_query('?');
+        let path = format!("{}/{id}/read{profile}", documents::PATH);
         let interrupt = self.interrupt.as_ref();
         let ended = stream::follow(client, &path, None, interrupt, |event: Value| {
             reading.show(&event["hob"]["progress"]);

@@ -103,6 +103,7 @@ struct Chat<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    args.shape.check_profile(context)?; // Before a message is typed.
     let id = if args.last {
         Some(names::last(&Client::find(context)?)?)
     } else {
@@ -319,7 +320,8 @@ impl Chat<'_> {
             let path = format!("{}/typing", self.path());
             let messages = self.system_message().into_iter().collect::<Vec<_>>();
             let hob = turn::extension(false, self.is_private);
-            let fields = json!({"hob": hob, "messages": messages});
+            let mut fields = json!({"hob": hob, "messages": messages});
+            self.args.shape.add_profile(&mut fields);
             TypeAhead::start(client, path, fields)
         });
         let line = lines.next(PROMPT, ahead.as_ref().map(TypeAhead::on_key));

@@ -73,7 +73,8 @@ impl Chat<'_> {
         let mut reading = Reading::of(context);
         let (mut left_out, mut has_text) = (0, false);
         let is_shown = context.terminal.input && !context.json;
-        let body = json!({"summarise": true});
+        let mut body = json!({"summarise": true});
+        self.args.shape.add_profile(&mut body);
         let interrupt = self.interrupt.as_ref();
         let ended = stream::follow(&client, &path, Some(&body), interrupt, |event: Value| {
             reading.show(&event["hob"]["progress"]);
@@ -125,7 +126,8 @@ impl Chat<'_> {
     /// `/context`: how full it is.
     pub(super) fn show_context(&self, context: &mut Context) -> Result<(), Failure> {
         let client = Client::find(context)?;
-        let used: ContextUse = client.get(&format!("{}/context", self.path()))?;
+        let profile = self.args.shape.profile_query('?');
+        let used: ContextUse = client.get(&format!("{}/context{profile}", self.path()))?;
         let (tokens, max) = (count(used.tokens as u64), count(used.max_tokens as u64));
         let size = ContextSize::of(&client)?;
         let larger = match (&size.fixed, size.larger()) {
