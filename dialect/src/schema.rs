@@ -1,7 +1,8 @@
 //! JSON schemas with references, to read what a model writes without quotes.
 //!
 //! - A schema is borrowed from the request, with the one around it that has the definitions.
-//! - Members, items and alternatives are those that a reference names.
+//! - Members, items and alternatives are those that a reference names. An `allOf` with one entry refers to it:
+//!   Pydantic 1 writes a reference so where it has a description.
 //! - A walk ends: it follows [`MAX_REFERENCES`] references in a row and [`MAX_ALTERNATIVES`] alternatives, and visits
 //!   each schema once. A reference that it does not follow takes anything.
 
@@ -18,17 +19,39 @@ const MAX_REFERENCE_BYTES: usize = 1024;
 /// Alternatives of alternatives: definitions that name each other make many of few.
 const MAX_ALTERNATIVES: usize = 4096;
 
+/// What a schema may say beside such an `allOf`: it changes no value that the schema takes.
+const REMARKS: [&str; 8] = [
+    "title",
+    "description",
+    "default",
+    "examples",
+    "example",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+];
+
 /// A schema that says nothing.
 static ANYTHING: Value = Value::Null;
 
 /// The schema that a reference names.
 pub fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let named = |schema: &&'a Value| {
-        let path = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
-        if path.len() > MAX_REFERENCE_BYTES { None } else { root.pointer(path) }
-    };
-    let all = std::iter::successors(Some(schema), named).take(MAX_REFERENCES);
+    let next = |&schema: &&'a Value| named(root, schema).or_else(|| only_part(schema));
+    let all = std::iter::successors(Some(schema), next).take(MAX_REFERENCES);
     all.last().unwrap_or(schema)
+}
+
+fn named<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
+    let path = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
+    if path.len() > MAX_REFERENCE_BYTES { None } else { root.pointer(path) }
+}
+
+/// The one entry of `allOf`, where the schema says nothing else of its values.
+fn only_part(schema: &Value) -> Option<&Value> {
+    let fields = schema.as_object()?;
+    let [part] = fields.get("allOf")?.as_array()?.as_slice() else { return None };
+    let says_more = |key: &String| key != "allOf" && !REMARKS.contains(&key.as_str());
+    (!fields.keys().any(says_more)).then_some(part)
 }
 
 /// A schema that is no reference to another one.
@@ -66,6 +89,12 @@ impl<'a> Schema<'a> {
 
     pub(crate) fn items(self) -> Option<Self> {
         Some(Self::within(self.root, self.get("items")?))
+    }
+
+    /// The schema of the members that have none of their own.
+    pub(crate) fn others(self) -> Option<Self> {
+        let others = self.get("additionalProperties").filter(|others| others.is_object())?;
+        Some(Self::within(self.root, others))
     }
 
     /// Those that it is one of.
@@ -148,6 +177,28 @@ mod tests {
         assert_eq!(types(&either.choices()), [r#""string""#, r#""null""#]);
         assert_eq!(alternatives(&[either, to]).len(), 5);
         assert!(to.member("to").is_none() && either.items().is_none());
+    }
+
+    #[test]
+    fn an_all_of_with_one_entry_and_remarks_refers_to_it() {
+        let name = json!({"$ref": "#/definitions/name"});
+        let number = json!({"type": "number"});
+        let root = json!({
+            "definitions": {"name": {"type": "string"}, "round": {"allOf": [{"$ref": "#/definitions/round"}]}},
+            "described": {"title": "Name", "description": "A name.", "default": "a", "allOf": [name]},
+            "optional": {"anyOf": [{"allOf": [name], "title": "Name"}, {"type": "null"}]},
+            "limited": {"allOf": [name], "maxLength": 3},
+            "both": {"allOf": [name, number]},
+            "dict": {"additionalProperties": {"allOf": [name]}},
+        });
+        let of = |path: &str| Schema::within(&root, root.pointer(path).unwrap());
+        assert_eq!(types(&of("/described").choices()), [r#""string""#]);
+        assert_eq!(types(&of("/optional").choices()), [r#""string""#, r#""null""#]);
+        for path in ["/limited", "/both", "/definitions/round"] {
+            assert_eq!(types(&of(path).choices()), ["any"], "{path}");
+        }
+        assert_eq!(types(&[of("/dict").others().unwrap()]), [r#""string""#]);
+        assert!(of("/dict").member("a").is_none() && of("/both").others().is_none());
     }
 
     #[test]

@@ -110,12 +110,23 @@ impl Reader<'_> {
             return Some(leaf(text, schemas, &alternatives));
         }
         let has_items = members.iter().all(|(key, _)| key == ITEM);
-        let is_object = alternatives.iter().any(|one| one.member(ITEM).is_some());
-        if has_items && !is_object {
+        if has_items && !has_item_key(&alternatives) {
             return Some(members.into_iter().map(|(_, value)| value).collect());
         }
         Some(Value::Object(members.into_iter().collect::<Map<_, _>>()))
     }
+}
+
+/// Whether a tag of an item is a member: one of the schemas declares it, or one takes members of any name and none
+/// takes a list.
+fn has_item_key(alternatives: &[Schema<'_>]) -> bool {
+    let declares = |one: &Schema<'_>| one.member(ITEM).is_some();
+    let is_list = |one: &Schema<'_>| {
+        one.items().is_some() || one.get("type").is_some_and(|name| name == "array")
+    };
+    let takes_any = |one: &Schema<'_>| one.others().is_some();
+    alternatives.iter().any(declares)
+        || (alternatives.iter().any(takes_any) && !alternatives.iter().any(is_list))
 }
 
 /// `alternatives`: those of the schemas.
@@ -138,5 +149,6 @@ fn leaf(text: &str, schemas: &[Schema<'_>], alternatives: &[Schema<'_>]) -> Valu
 /// The schemas of a member or an item.
 fn inner<'a>(alternatives: &[Schema<'a>], key: &str) -> Vec<Schema<'a>> {
     let of_item = |one: &Schema<'a>| one.items().filter(|_| key == ITEM);
-    alternatives.iter().filter_map(|one| one.member(key).or_else(|| of_item(one))).collect()
+    let of = |one: &Schema<'a>| one.member(key).or_else(|| of_item(one)).or_else(|| one.others());
+    alternatives.iter().filter_map(of).collect()
 }

@@ -88,6 +88,19 @@ fn digits_are_a_text_where_the_schema_refers_to_a_text_or_null() {
 }
 
 #[test]
+fn digits_are_a_text_where_a_described_parameter_refers_to_a_text() {
+    let schema = serde_json::json!({
+        "properties": {"zip": {"description": "A code.", "allOf": [{"$ref": "#/definitions/Zip"}]}},
+        "definitions": {"Zip": {"type": "string"}},
+    });
+    let tools = Signatures::new([("f".to_owned(), schema)]);
+    let answer = "<tool_call>\n<function=f>\n<parameter=zip>\n12345\n</parameter>\n\
+                  </function>\n</tool_call>";
+    let parser = Parser::new(Dialect::QwenCoder, Some(tools), false);
+    assert_eq!(read(parser, [answer]), call(0, "f", r#"{"zip": "12345"}"#));
+}
+
+#[test]
 fn a_section_mark_without_a_call_is_content() {
     let answer = "The mark <tool_call> opens a call.";
     assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), [content(answer)]);
@@ -115,6 +128,10 @@ fn values_within_tags_have_the_types_of_the_schemas_that_are_referred_to() {
         "next": {"anyOf": [{"$ref": "#/$defs/Order"}, {"type": "null"}]},
         "note": {"anyOf": [{"$ref": "#/$defs/Name"}, {"type": "null"}]},
         "tags": {"$ref": "#/$defs/Names"},
+        "named": {"additionalProperties": {"$ref": "#/$defs/Name"}, "properties": {
+            "count": {"$ref": "#/$defs/Count"},
+        }},
+        "listed": {"type": "object", "additionalProperties": {"$ref": "#/$defs/Names"}},
     }});
     let schema = serde_json::json!({
         "properties": {"o": {"anyOf": [{"$ref": "#/$defs/Order"}, {"type": "null"}]}},
@@ -130,6 +147,9 @@ fn values_within_tags_have_the_types_of_the_schemas_that_are_referred_to() {
         ("<note>null</note>", r#"{"note":null}"#),
         ("<tags><item>1</item><item>true</item></tags>", r#"{"tags":["1","true"]}"#),
         ("<tags></tags><count>7</count>", r#"{"tags":[],"count":7}"#),
+        ("<named><a>1</a><count>2</count></named>", r#"{"named":{"a":"1","count":2}}"#),
+        ("<named><item>1</item></named>", r#"{"named":{"item":"1"}}"#),
+        ("<listed><a><item>1</item></a></listed>", r#"{"listed":{"a":["1"]}}"#),
         (
             "<next><next><note>12</note></next></next><next2><note>12</note></next2>",
             r#"{"next":{"next":{"note":"12"}},"next2":{"note":12}}"#,
