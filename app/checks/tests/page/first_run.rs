@@ -1,6 +1,6 @@
 //! The first visit, with and without a token.
 
-use hob_checks::answers::held;
+use hob_checks::answers::{held, status_with};
 use hob_checks::{Hobd, Model, Page};
 use serde_json::json;
 
@@ -170,6 +170,26 @@ fn the_way_back_to_the_first_step_leaves_the_focus_in_the_steps() {
     page.click("@first > :last-child > button:first-child");
     page.reads(".steps [aria-current]", "Choose a model");
     page.focuses("@first-next");
+}
+
+#[test]
+fn the_last_step_says_where_a_message_goes() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("models");
+    page.click("@first-steps");
+    page.shows("@suggestion"); // They move the button when they come.
+    page.click("@first-next");
+    page.reads(".steps [aria-current]", "Check its memory needs");
+    page.click("@first-next");
+    page.reads("@first p", "stays on this machine");
+    page.script(&status_with(&json!({"shared": {"place": "s3://bucket/hob"}})));
+    page.reads("@first p", "stored in s3://bucket/hob too");
+    let upstream = json!({"url": "http://10.0.0.7:8000", "error": null});
+    page.script(&status_with(&json!({"upstream": upstream})));
+    page.reads("@first p", "The engine at http://10.0.0.7:8000 answers");
+    let stays = "all('@first p').some(line => line.innerText.includes('on this machine'))";
+    assert_eq!(page.script(&format!("return {stays}")), false);
 }
 
 #[test]

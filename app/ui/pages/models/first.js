@@ -1,7 +1,8 @@
 // The first steps: choose a model, see its memory needs, send the first message.
 
-import { classes, go, html, t, useState } from "/lib.js";
+import { classes, go, html, t, useState, useStore } from "/lib.js";
 import { Button, useNextFocus } from "/parts.js";
+import { status } from "/chat/chats.js";
 import { newConversation } from "/chat/conversation.js";
 import { Fit, facts, fitOf } from "./fit.js";
 import { consequences } from "./question.js";
@@ -14,6 +15,7 @@ const STEPS = ["choose", "see", "hello"];
 export function FirstSteps({ list, begun, load }) {
   const usable = list.data.filter(({ pooling }) => !pooling);
   const running = usable.find(({ current }) => current);
+  const { now } = useStore(status);
   const [step, setStep] = useState(begun ? "hello" : "choose");
   const [chosenId, setChosenId] = useState((running ?? usable[0])?.id);
   const [ctx, setCtx] = useState(null);
@@ -47,7 +49,7 @@ export function FirstSteps({ list, begun, load }) {
       <${Suggested} onFetched=${chooseFetched} />`,
     see: () => html`
       <${Needs} model=${model} running=${running} list=${list} ctx=${chosen} onContext=${setCtx} />`,
-    hello: () => html`<p>${t("first.hello.long", { name: running?.name })}</p>`,
+    hello: () => html`<p>${helloWords(running?.name, now)}</p>`,
   };
   const actions = {
     choose: { label: t("first.next"), act: () => setStep("see") },
@@ -72,6 +74,13 @@ export function FirstSteps({ list, begun, load }) {
         <//>
       </div>
     </section>`;
+}
+
+/** Who answers, and where a message goes. `now`: the status. */
+function helloWords(name, now) {
+  if (now?.upstream) return t("first.hello.upstream", { url: now.upstream.url });
+  if (now?.shared) return t("first.hello.shared", { name, place: now.shared.place });
+  return t("first.hello.long", { name });
 }
 
 function Choices({ usable, chosenId, choose }) {
