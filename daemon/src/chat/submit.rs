@@ -159,6 +159,23 @@ impl Chat {
         Ok(self.render(job)?.rendered.tokens.len())
     }
 
+    /// The text of the prompt, with that of an answer that goes on behind it.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub(super) fn prompt_text_of(&self, job: &Job) -> Result<String, ApiError> {
+        if job.extent == Extent::Whole {
+            let Prompt { rendered, begun, .. } = self.render(job)?;
+            return Ok(rendered.text + &begun.text);
+        }
+        // A partial prompt has tokens alone: this is the text that they begin.
+        let parts = job.resolved.prompt_parts(job.messages(), &job.start.documents);
+        let text = self.shared.options.renderer.text(&parts)?;
+        let reading = self.reading(&job.resolved.request);
+        let begun = job.continued().map(|answer| continuing::text_of(&text, answer, &reading));
+        Ok(text + &begun.unwrap_or_default())
+    }
+
     /// The prompt, and its segments.
     ///
     /// # Errors
@@ -239,11 +256,14 @@ impl Chat {
         rendered: &mut Rendered,
         answer: &Message,
     ) -> Result<String, ApiError> {
-        let renderer = &self.shared.options.renderer;
-        let request = &job.resolved.request;
-        let reading = grammar::reading(request, renderer.template().dialect(&request.tools));
-        let model = renderer.model().as_ref();
+        let model = self.shared.options.renderer.model().as_ref();
+        let reading = self.reading(&job.resolved.request);
         continuing::extend(model, rendered, answer, &job.start.timelines, &reading)
+    }
+
+    fn reading(&self, request: &ChatRequest) -> Reading {
+        let template = self.shared.options.renderer.template();
+        grammar::reading(request, template.dialect(&request.tools))
     }
 
     fn submit(&self, job: &Job, prompt: Prompt) -> Result<Submitted, ApiError> {
@@ -252,8 +272,7 @@ impl Chat {
         let Selection { next_window, extract, is_part } = selection;
         let Rendered { tokens, segments, .. } = rendered;
         let options = &self.shared.options;
-        let reading =
-            grammar::reading(request, options.renderer.template().dialect(&request.tools));
+        let reading = self.reading(request);
         let (sampling, grammar) = self.form(request, &reading, &begun)?;
         let guard = self.reuse_guard();
         let ReuseDecision { reuse, reanchored, is_by_profile, exact_because } =

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::identity::{Identity, Session};
 use super::submit::Job;
-use super::{Chat, continuing, forward, grammar};
+use super::{Chat, forward};
 use crate::blocking::compute;
 use crate::error::ApiError;
 
@@ -18,29 +18,9 @@ impl Chat {
     /// # Errors
     /// When the request is invalid, or the template refuses the messages.
     pub async fn prompt_text(&self, body: &Value, session: &Session) -> Result<String, ApiError> {
-        let mut resolved = self.resolve(body)?;
-        let identity = Identity::of(body, session)?;
-        self.name_documents(&mut resolved.request, &identity).await?;
-        let start = self.begin_turn(&resolved, &identity, &resolved.extent()).await?;
-        let renderer = self.shared.options.renderer.clone();
-        compute(move || {
-            let history = start.continuation.map(|continuation| continuation.history);
-            let request = &resolved.request;
-            let messages = history.as_ref().unwrap_or(&request.messages);
-            let render =
-                |messages| renderer.text(&resolved.prompt_parts(messages, &start.documents));
-            match messages.split_last() {
-                Some((answer, before)) if request.continues_final => {
-                    let text = render(before)?;
-                    let reading =
-                        grammar::reading(request, renderer.template().dialect(&request.tools));
-                    let answer = continuing::text_of(&text, answer, &reading);
-                    Ok(text + &answer)
-                }
-                _ => render(messages),
-            }
-        })
-        .await
+        let job = self.unsent(body, session).await?;
+        let chat = self.clone();
+        compute(move || chat.prompt_text_of(&job)).await
     }
 
     /// The number of tokens of the prompt that a chat with this body would have. Nothing is stored.
@@ -49,6 +29,13 @@ impl Chat {
     /// # Errors
     /// When the request is invalid, or the template refuses the messages.
     pub async fn count_tokens(&self, body: &Value, session: &Session) -> Result<usize, ApiError> {
+        let job = self.unsent(body, session).await?;
+        let chat = self.clone();
+        compute(move || chat.prompt_length(&job)).await
+    }
+
+    /// A chat that is rendered only.
+    async fn unsent(&self, body: &Value, session: &Session) -> Result<Job, ApiError> {
         let mut resolved = self.resolve(body)?;
         let identity = Identity::of(body, session)?;
         self.name_documents(&mut resolved.request, &identity).await?;
@@ -56,9 +43,7 @@ impl Chat {
         let start = self.begin_turn(&resolved, &identity, &extent).await?;
         let conversation = identity.pinned().cloned();
         let (adapters, keep) = (Adapters::default(), Retention::default());
-        let job = Job { resolved, start, extent, conversation, adapters, keep, ticket: None };
-        let chat = self.clone();
-        compute(move || chat.prompt_length(&job)).await
+        Ok(Job { resolved, start, extent, conversation, adapters, keep, ticket: None })
     }
 
     /// `add_special`: adds the model's begin and end tokens. `parse_special`: the written form of a

@@ -44,6 +44,18 @@ fn an_answer_that_reached_its_limit_goes_on_in_the_same_message() {
 }
 
 #[test]
+fn the_prompt_that_is_shown_ends_with_the_answer_that_goes_on() {
+    let world = World::new();
+    cut_short(&world, 7);
+    let hob = json!({"append": true, "continue": true});
+    let body = chat_body(json!([]), room(json!({"hob": hob})));
+    let shown = world.post("/apply-template", body).json();
+    let prompt = shown["prompt"].as_str().unwrap_or_else(|| panic!("{shown}"));
+    assert!(prompt.ends_with("<|im_start|>assistant\none two"), "{prompt}");
+    assert_eq!(prompt.matches("one two three").count(), 1, "the question alone: {prompt}");
+}
+
+#[test]
 fn a_stream_of_a_continuation_has_the_new_text_and_says_what_precedes_it() {
     let world = World::new();
     cut_short(&world, 7);

@@ -73,6 +73,25 @@ fn a_conversation_goes_on_with_its_newest_part_and_keeps_its_text() {
 }
 
 #[test]
+fn the_prompt_that_is_shown_is_the_newest_part() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut chat = Chat::start(directory.path());
+    chat.fill();
+    let body = json!({
+        "conversation": "c", "messages": [{"role": "user", "content": "Say this: more"}],
+        "hob": {"append": true, "newest": true},
+    });
+    let shown = chat.hobd.client.post("/apply-template", &body);
+    let prompt = shown["prompt"].as_str().unwrap();
+    assert!(prompt.contains(SYSTEM) && prompt.contains("Say this: more"), "{prompt}");
+    assert!(!prompt.contains("turn number 0"), "{prompt}");
+    let tokens = chat.hobd.client.post("/tokenize", &json!({"content": prompt}));
+    let answer = chat.say("Say this: more", &json!({"newest": true}));
+    let expected = tokens["tokens"].as_array().unwrap().len();
+    assert_eq!(answer["usage"]["prompt_tokens"], expected, "{answer}");
+}
+
+#[test]
 fn the_instructions_stay_in_the_newest_part() {
     let directory = tempfile::tempdir().unwrap();
     let mut chat = Chat::start(directory.path());
