@@ -5,7 +5,6 @@
 //! - Neither guesses tokens: the answers differ, and so does how often guesses are right.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
@@ -113,7 +112,7 @@ fn over_http(side: &Side, name: &str, bench: &Bench) -> Result<[Step; 3]> {
         let ask = Ask { max_tokens, ..Ask::one_token(name, &chat) };
         let said = side.ask(&ask)?;
         chat.push(message("assistant", &said.text));
-        std::thread::sleep(Duration::from_millis(300)); // Hob saves behind the answer.
+        side.saved_bytes()?; // As `settle` does of the engine: hobd saves behind the answer.
         Ok(Step {
             ms: said.took.as_secs_f64() * 1e3,
             prompt_tokens: usize::try_from(said.prompt_tokens)?,
