@@ -7,8 +7,8 @@
 use std::io;
 
 use super::gguf::{Header, HeaderBuilder, Metadata};
+use super::shape::{Architecture, Shape};
 use super::tensor::{Content, Tensor};
-use super::{Architecture, Shape};
 
 /// Increased when the same shape gives other bytes.
 const REVISION: u32 = 1;
