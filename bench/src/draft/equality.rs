@@ -13,6 +13,7 @@ use hob_runtime::{DraftCounts, Engine, EngineOptions, Logprobs, Model, TurnEvent
 use hob_slots::Token;
 use tempfile::TempDir;
 
+use super::with_those_of_heads;
 use crate::turns::{request, start};
 
 /// Words of the text that a prompt shows.
@@ -71,15 +72,15 @@ pub fn compare(
             let said = answer(engine, &request)?;
             likeness.add(&expected, &said);
             if at == 0 {
-                counts.drafted += said.drafts.drafted;
-                counts.accepted += said.drafts.accepted;
+                counts += said.drafts;
             }
         }
         let equal: Vec<usize> = engines.iter().map(|(_, likeness)| likeness.equal).collect();
         eprintln!("{name}: answer {number}: {equal:?} equal");
     }
     let told: Vec<String> = engines.iter().map(|(_, likeness)| likeness.told()).collect();
-    let DraftCounts { drafted, accepted, .. } = counts;
+    let drafted = with_those_of_heads(counts.drafted, counts.mtp_drafted);
+    let accepted = with_those_of_heads(counts.accepted, counts.mtp_accepted);
     println!("| {name} | {answers} x {tokens} | {} | {drafted} | {accepted} |", told.join(" | "));
     let differ = |at: usize| answers - engines[at].1.equal;
     let differ = (differ(0), differ(1));

@@ -8,7 +8,9 @@
 //! - A draft model that is as large as the model: itself. It is always right and never pays.
 //! - One that pays: the model's weights as 32-bit floats, and the model as it is drafts for them. No pair
 //!   of a large and a small model of one family is at hand; this one agrees more than such a pair would.
-//! - The MTP head of the model's file guesses in all rows without a draft model, if it has one.
+//! - The MTP head of the model's file guesses in all rows without a draft model, if it has one. Random weights in the
+//!   shape of Qwen3.5-0.8B have one that is seldom right (`--model qwen3.5-0.8b`), or always right
+//!   (`--model qwen3.5-0.8b-right`).
 //! - Greedy answers to many prompts, with drafts and without: how many are equal; see `equality`.
 //!
 //! Draft models are for memories that drop their newest rows; `--model lfm2-350m` is a hybrid, which does not.
@@ -37,6 +39,7 @@ use crate::bars::{BarFlags, is_below};
 use crate::measure::{median_ms, time};
 use crate::raw::rows;
 use crate::turns::{request, settle, start};
+use crate::weights::Shape;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -55,6 +58,9 @@ pub struct Options {
     /// Greedy answers that are compared with those without drafts.
     #[arg(long, default_value_t = 40)]
     answers: usize,
+    /// Leaves out the edit of a shown file, forced and not.
+    #[arg(long)]
+    no_edit: bool,
     /// Compares answers, and measures no speed.
     #[arg(long)]
     only_equality: bool,
@@ -66,6 +72,9 @@ pub struct Options {
 const EDIT_BAR: f64 = 1.5;
 /// Minimum ratio of a text that does not repeat.
 const FREE_BAR: f64 = 0.98;
+
+/// Minimum ratio of a text whose tokens the MTP head always guesses right.
+const RIGHT_HEAD_BAR: f64 = 1.2;
 
 /// Minimum ratio with a draft model that reads a fifth of the bytes.
 const WIDE_BAR: f64 = 1.2;
@@ -227,15 +236,21 @@ fn cases(model: &dyn Model, options: &Options) -> Vec<Case> {
     let case = |name, bar, request| Case { name, bar, request, on: Vec::new(), off: Vec::new() };
     let edit =
         TurnRequest { grammar: Some(forced), ignore_eog: false, ..request("edit", &file, 4096) };
-    vec![
+    let (free, bar) = if options.model == Shape::QWEN3_5_0_8B_RIGHT.name {
+        ("free text that the MTP head guesses", RIGHT_HEAD_BAR)
+    } else {
+        ("free text that does not repeat", FREE_BAR)
+    };
+    let free_request = TurnRequest { sampling: drawn, ..request("story", &story, options.tokens) };
+    let mut cases = vec![
         case("an edit of a shown file, forced", Some(EDIT_BAR), edit),
         case("the same prompt, not forced", None, request("own", &file, options.tokens)),
-        case(
-            "free text that does not repeat",
-            Some(FREE_BAR),
-            TurnRequest { sampling: drawn, ..request("story", &story, options.tokens) },
-        ),
-    ]
+        case(free, Some(bar), free_request),
+    ];
+    if options.no_edit {
+        cases.drain(..2);
+    }
+    cases
 }
 
 fn answer(engine: &Engine, request: &TurnRequest) -> Result<Answer> {
@@ -276,8 +291,8 @@ fn print(cases: &[Case], options: &Options) -> Result<()> {
             speed(off),
             speed(on),
             bar.map_or_else(String::new, |bar| format!("{bar:.2}")),
-            counts.drafted,
-            counts.accepted,
+            with_those_of_heads(counts.drafted, counts.mtp_drafted),
+            with_those_of_heads(counts.accepted, counts.mtp_accepted),
             format_args!("{equal} of {}", on.len()),
         );
         if bar.is_some_and(|bar| is_below(ratio, bar)) {
@@ -285,6 +300,11 @@ fn print(cases: &[Case], options: &Options) -> Result<()> {
         }
     }
     options.bars.check(&missed)
+}
+
+/// A number of guesses, and how many of them are an MTP head's.
+fn with_those_of_heads(all: usize, of_heads: usize) -> String {
+    if of_heads == 0 { all.to_string() } else { format!("{all} ({of_heads} by the head)") }
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -321,4 +341,51 @@ fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
     rows.iter_mut().for_each(|row| row.wants_logits = true);
     backend.decode(&rows).expect("there is room");
     backend.logits(tokens - 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_runtime::backend::MtpHeads;
+
+    use super::*;
+    use crate::weights::{self, Guesses};
+
+    /// The answers with drafts and without. Costs do not depend on the clock, so that the head always guesses.
+    fn answers(guesses: Guesses) -> [Answer; 2] {
+        let directory = tempfile::tempdir().expect("a directory can be made");
+        let path = directory.path().join("model.gguf");
+        weights::ensure(Shape::small_with_head(guesses), &path).expect("written");
+        let options = LlamaOptions { threads: 1, mtp: true, ..LlamaOptions::default() };
+        let model = LlamaModel::load(&path, options).expect("llama.cpp loads the shape");
+        let model: Arc<dyn Model> = Arc::new(model);
+        assert_eq!(model.mtp(), MtpHeads::Loaded);
+        let request = request("story", &model.tokenize(STORY, true, true), 60);
+        [true, false].map(|drafts| {
+            let slots = tempfile::tempdir().expect("a directory can be made");
+            let options =
+                EngineOptions { drafts, micro_batch_target: None, ..EngineOptions::default() };
+            let engine = start(model.clone(), slots.path(), options).expect("it starts");
+            let answer = answer(&engine, &request).expect("it answers");
+            engine.shutdown();
+            answer
+        })
+    }
+
+    #[test]
+    fn the_head_of_random_weights_is_seldom_right() {
+        let [on, off] = answers(Guesses::Seldom);
+        assert_eq!((on.tokens.len(), off.drafts), (60, DraftCounts::default()));
+        let counts = on.drafts;
+        assert!(counts.mtp_drafted > 2 * counts.mtp_accepted, "{counts:?}");
+    }
+
+    #[test]
+    fn the_head_of_a_model_that_says_its_vocabulary_is_always_right() {
+        let [on, off] = answers(Guesses::Always);
+        assert_eq!(on.tokens, off.tokens);
+        assert!(on.tokens.is_sorted_by(|one, next| one.0 + 1 == next.0), "{:?}", on.tokens);
+        let counts = on.drafts;
+        assert!(counts.mtp_accepted > 20, "{counts:?}");
+        assert_eq!(counts.mtp_drafted, counts.mtp_accepted, "{counts:?}");
+    }
 }

@@ -1,13 +1,14 @@
 //! The tensors and the metadata of a shape.
 //!
 //! - Matrices are Q8_0, norms and biases f32, as in a published Q8_0 file.
-//! - The embedding is tied: there is no output matrix.
+//! - The embedding is tied: there is no output matrix, but where a token decides alone what follows.
 //! - Scales keep activations sane through any number of layers: a matrix by its input width.
 
 use std::io;
 
 use super::gguf::{Header, HeaderBuilder, Metadata};
-use super::shape::{Architecture, Shape};
+use super::qwen35;
+use super::shape::{Architecture, Guesses, Shape};
 use super::tensor::{Content, Tensor};
 
 /// Increased when the same shape gives other bytes.
@@ -33,6 +34,10 @@ pub struct Scales {
 
 pub const SCALES: Scales = Scales { embedding: 0.5, layer: 1.0 };
 
+/// What layers add is small beside a token's own embedding, which decides alone what follows. Half precision has no
+/// scale for much smaller factors.
+pub const SCALES_OF_TOKENS: Scales = Scales { embedding: 4.0, layer: 0.2 };
+
 const TEMPLATE: &str = "tokenizer.chat_template";
 
 /// Copied from the lender where it has them; tokens and their types are padded.
@@ -49,15 +54,7 @@ const TOKENIZER_KEYS: [&str; 8] = [
 
 /// Every tensor of the shape, in the order of the file.
 pub fn tensors(shape: &Shape, scales: Scales) -> Vec<Tensor> {
-    let added = |matrix: Tensor| Tensor {
-        content: match matrix.content {
-            Content::Random { deviation } => {
-                Content::Random { deviation: deviation * scales.layer }
-            }
-            Content::Ones => Content::Ones,
-        },
-        ..matrix
-    };
+    let added = |matrix: Tensor| matrix.scaled(scales.layer);
     let width = shape.embedding;
     let (q, kv) = (shape.heads * shape.head_size(), shape.kv_heads * shape.head_size());
     let mut tensors = vec![
@@ -67,19 +64,30 @@ pub fn tensors(shape: &Shape, scales: Scales) -> Vec<Tensor> {
         },
         Tensor::ones(output_norm(shape.architecture).to_owned(), width),
     ];
-    for layer in 0..shape.layers {
+    if shape.architecture == Architecture::Qwen35(Guesses::Always) {
+        tensors.push(qwen35::output(shape.vocabulary, width));
+    }
+    for layer in 0..shape.layers + shape.mtp_heads() {
         let name = |part: &str| format!("blk.{layer}.{part}");
+        let (second_norm, q_rows) = match shape.architecture {
+            Architecture::Qwen35(_) => ("post_attention_norm.weight", 2 * q), // And gates.
+            Architecture::Qwen2 | Architecture::Llama | Architecture::Lfm2 => {
+                ("ffn_norm.weight", q)
+            }
+        };
         tensors.extend([
             Tensor::ones(name("attn_norm.weight"), width),
-            Tensor::ones(name("ffn_norm.weight"), width),
+            Tensor::ones(name(second_norm), width),
         ]);
         if shape.attends(layer) {
             tensors.extend([
-                Tensor::matrix(name("attn_q.weight"), q, width),
+                Tensor::matrix(name("attn_q.weight"), q_rows, width),
                 Tensor::matrix(name("attn_k.weight"), kv, width),
                 Tensor::matrix(name("attn_v.weight"), kv, width),
                 added(Tensor::matrix(name("attn_output.weight"), width, q)),
             ]);
+        } else if let Architecture::Qwen35(_) = shape.architecture {
+            tensors.extend(qwen35::running(name, width, scales.layer));
         } else {
             tensors.extend([
                 Tensor::kernel(name("shortconv.conv.weight"), width, CONVOLVED),
@@ -93,24 +101,31 @@ pub fn tensors(shape: &Shape, scales: Scales) -> Vec<Tensor> {
                 Tensor::bias(name("attn_k.bias"), kv),
                 Tensor::bias(name("attn_v.bias"), kv),
             ]),
-            Architecture::Lfm2 if shape.attends(layer) => tensors.extend([
-                Tensor::ones(name("attn_q_norm.weight"), shape.head_size()),
-                Tensor::ones(name("attn_k_norm.weight"), shape.head_size()),
-            ]),
-            Architecture::Llama | Architecture::Lfm2 => {}
+            Architecture::Lfm2 | Architecture::Qwen35(_) if shape.attends(layer) => {
+                tensors.extend([
+                    Tensor::ones(name("attn_q_norm.weight"), shape.head_size()),
+                    Tensor::ones(name("attn_k_norm.weight"), shape.head_size()),
+                ])
+            }
+            Architecture::Llama | Architecture::Lfm2 | Architecture::Qwen35(_) => {}
         }
         tensors.extend([
             Tensor::matrix(name("ffn_gate.weight"), shape.feed_forward, width),
             Tensor::matrix(name("ffn_up.weight"), shape.feed_forward, width),
             added(Tensor::matrix(name("ffn_down.weight"), width, shape.feed_forward)),
         ]);
+        if let Architecture::Qwen35(guesses) = shape.architecture
+            && layer >= shape.layers
+        {
+            tensors.extend(qwen35::join(name, width, guesses));
+        }
     }
     tensors
 }
 
 fn output_norm(architecture: Architecture) -> &'static str {
     match architecture {
-        Architecture::Qwen2 | Architecture::Llama => "output_norm.weight",
+        Architecture::Qwen2 | Architecture::Llama | Architecture::Qwen35(_) => "output_norm.weight",
         Architecture::Lfm2 => "token_embd_norm.weight",
     }
 }
@@ -126,6 +141,11 @@ pub fn header(
         Architecture::Qwen2 => "qwen2",
         Architecture::Llama => "llama",
         Architecture::Lfm2 => "lfm2",
+        Architecture::Qwen35(_) => qwen35::NAME,
+    };
+    let rotated = match shape.architecture {
+        Architecture::Qwen35(_) => qwen35::ROTATED,
+        Architecture::Qwen2 | Architecture::Llama | Architecture::Lfm2 => shape.head_size(),
     };
     let mut header = HeaderBuilder::default();
     header.text("general.architecture", architecture);
@@ -135,12 +155,12 @@ pub fn header(
     let numbers = [
         ("context_length", shape.context),
         ("embedding_length", shape.embedding),
-        ("block_count", shape.layers),
+        ("block_count", shape.layers + shape.mtp_heads()),
         ("feed_forward_length", shape.feed_forward),
         ("attention.head_count", shape.heads),
         ("attention.key_length", shape.head_size()),
         ("attention.value_length", shape.head_size()),
-        ("rope.dimension_count", shape.head_size()),
+        ("rope.dimension_count", rotated),
         ("vocab_size", shape.vocabulary),
     ];
     for (key, value) in numbers {
@@ -157,6 +177,9 @@ pub fn header(
         header.number("lfm2.shortconv.l_cache", CONVOLVED as u32);
     } else {
         header.number(&key, kv_heads);
+    }
+    if let Architecture::Qwen35(_) = shape.architecture {
+        qwen35::describe(&mut header);
     }
     header.float(&format!("{architecture}.rope.freq_base"), shape.rope_base);
     header.float(&format!("{architecture}.attention.layer_norm_rms_epsilon"), 1e-5);

@@ -7,11 +7,12 @@
 //! - The tokenizer is the bundled model's, padded with unused entries to the shape's vocabulary; or a
 //!   real one, whose tokens that are no plain words are never the likeliest, see [`speaking`].
 //!
-//! [`shape`] has the dimensions, [`layout`] the tensors and the metadata of a shape, [`gguf`] the bytes of the
-//! container, [`random`] the numbers.
+//! [`shape`] has the dimensions, [`layout`] the tensors and the metadata of a shape, [`qwen35`] those of one
+//! architecture, [`gguf`] the bytes of the container, [`random`] the numbers.
 
 mod gguf;
 mod layout;
+mod qwen35;
 mod random;
 mod shape;
 mod speaking;
@@ -25,7 +26,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gguf::{Header, Metadata};
-pub use shape::Shape;
+use layout::Scales;
+use shape::Architecture;
+pub use shape::{Guesses, Shape};
 use speaking::Quiet;
 use tensor::Tensor;
 
@@ -43,9 +46,17 @@ pub struct Tokenizer {
     pub template: Option<PathBuf>,
 }
 
+fn scales(shape: &Shape) -> Scales {
+    match shape.architecture {
+        Architecture::Qwen2 | Architecture::Llama | Architecture::Lfm2 => layout::SCALES,
+        Architecture::Qwen35(Guesses::Seldom) => speaking::scales(shape.embedding),
+        Architecture::Qwen35(Guesses::Always) => layout::SCALES_OF_TOKENS,
+    }
+}
+
 /// Writes the weights of `shape` to `path`, unless they are there.
 pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
-    let tensors = layout::tensors(&shape, layout::SCALES);
+    let tensors = layout::tensors(&shape, scales(&shape));
     let header = layout::header(&shape, &tensors, &Metadata::read(TOKENIZER)?, None)?;
     ensure_written(path, &header, &tensors, &Quiet::default())
 }
@@ -136,15 +147,16 @@ fn write_tensor(
     quiet: &Quiet,
 ) -> io::Result<()> {
     let rows_at_once = (CHUNK_BYTES / tensor.row_bytes()).max(1);
-    let mut numbers = random::Numbers::of_tensor(index);
+    let mut numbers = random::Numbers::of(tensor, index);
     let mut chunk = Vec::new();
     let mut written_bytes = 0;
     while written_bytes < tensor.bytes() {
         chunk.clear();
+        let first = written_bytes / tensor.row_bytes();
         let rows = rows_at_once.min((tensor.bytes() - written_bytes) / tensor.row_bytes());
-        random::fill(&mut chunk, tensor, rows, &mut numbers);
+        random::fill(&mut chunk, tensor, first..first + rows, &mut numbers);
         if tensor.name == layout::EMBEDDINGS {
-            quiet.silence(&mut chunk, tensor, written_bytes / tensor.row_bytes());
+            quiet.silence(&mut chunk, tensor, first);
         }
         file.write_all_at(&chunk, (start + written_bytes) as u64)?;
         written_bytes += chunk.len();
@@ -229,6 +241,46 @@ mod tests {
         assert_eq!(weights(Shape::QWEN2_5_7B), 7_615_616_512 - 152_064 * 3584);
         assert_eq!(weights(Shape::LLAMA_3_1_8B), 8_030_261_248 - 128_256 * 4096);
         assert_eq!(Shape::QWEN2_5_0_5B.kv_bytes(), 12_288);
+    }
+
+    #[test]
+    fn a_shape_with_an_mtp_head_has_it_behind_its_layers() {
+        let [seldom, always] = [Shape::QWEN3_5_0_8B, Shape::QWEN3_5_0_8B_RIGHT].map(|shape| {
+            let tensors = layout::tensors(&shape, scales(&shape));
+            let weights = |tensor: &Tensor| tensor.width * tensor.rows.unwrap_or(1);
+            let head = tensors.iter().filter(|tensor| tensor.name.starts_with("blk.24."));
+            let of_head: usize = head.map(weights).sum();
+            (of_head, tensors.iter().map(weights).sum::<usize>())
+        });
+        assert_eq!(seldom, (20_452_864, 585_675_072));
+        assert_eq!(always, (20_452_864, 585_675_072 + 65_536 * 1024));
+        // Six layers with two heads of 256 numbers. The head's own KV is not counted.
+        assert_eq!(Shape::QWEN3_5_0_8B.kv_bytes(), 2 * 2 * 6 * 2 * 256);
+    }
+
+    #[test]
+    fn where_a_token_decides_what_follows_its_output_is_the_embedding_of_the_one_before() {
+        let directory = tempfile::tempdir().expect("a directory can be made");
+        let path = directory.path().join("small.gguf");
+        let shape = Shape::small_with_head(Guesses::Always);
+        ensure(shape, &path).expect("written");
+
+        let bytes = fs::read(&path).expect("it is there");
+        let tensors = layout::tensors(&shape, scales(&shape));
+        let padded = |tensor: &Tensor| tensor.bytes() + gguf::padding(tensor.bytes());
+        let data = bytes.len() - tensors.iter().map(padded).sum::<usize>();
+        let row = |name: &str, row: usize| {
+            let before = tensors.iter().take_while(|tensor| tensor.name != name);
+            let start = data + before.map(padded).sum::<usize>() + row * 68;
+            // The numbers of a row of 64 without their scales.
+            [&bytes[start + 2..start + 34], &bytes[start + 36..start + 68]].concat()
+        };
+        for token in [0, 7, shape.vocabulary - 2] {
+            let following = row("output.weight", token + 1);
+            assert_eq!(following, row(layout::EMBEDDINGS, token), "{token}");
+        }
+        let joined = tensors.iter().find(|tensor| tensor.name == "blk.4.nextn.eh_proj.weight");
+        assert_eq!(joined.map(|it| it.content), Some(tensor::Content::FirstHalf));
     }
 
     #[test]

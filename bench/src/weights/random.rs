@@ -1,10 +1,18 @@
 //! Reproducible, bell-shaped numbers; half a billion of them are made quickly.
 //!
-//! - A tensor's numbers depend only on its index in the file.
+//! - A tensor's numbers depend only on its index in the file; those of [`Content::Shifted`] are the embeddings'.
 //! - A Q8_0 block is one scale and 32 bell-shaped bytes: nothing is quantised, and the bytes cost
 //!   as much to compute with as any others.
 
+use std::ops::Range;
+
 use super::tensor::{Content, Storage, Tensor};
+
+/// The embeddings are the first tensor of every file.
+const EMBEDDINGS_INDEX: usize = 0;
+
+/// Added to the state for each 64 random bits.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The sum of four bytes, each around zero, divided by four: its standard deviation.
 const BYTE_DEVIATION: f32 = 36.95;
@@ -13,13 +21,26 @@ const BYTE_DEVIATION: f32 = 36.95;
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// The stream of the tensor with this index.
-    pub fn of_tensor(index: usize) -> Self {
+    /// The stream of a tensor that has this index.
+    pub fn of(tensor: &Tensor, index: usize) -> Self {
+        match tensor.content {
+            Content::Shifted { .. } => {
+                let row = (tensor.width / 2) as u64; // 64 bits make two numbers.
+                let Self(first) = Self::of_tensor(EMBEDDINGS_INDEX);
+                Self(first.wrapping_sub(STEP.wrapping_mul(row)))
+            }
+            Content::Same(_) | Content::Random { .. } | Content::FirstHalf => {
+                Self::of_tensor(index)
+            }
+        }
+    }
+
+    fn of_tensor(index: usize) -> Self {
         Self(0x486f_6221_0000_0000 ^ index as u64)
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(STEP);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -36,24 +57,21 @@ impl Numbers {
     }
 }
 
-/// Appends the next `rows` rows of the tensor.
-pub fn fill(out: &mut Vec<u8>, tensor: &Tensor, rows: usize, numbers: &mut Numbers) {
-    let elements = rows * tensor.width;
-    out.reserve(rows * tensor.row_bytes());
+/// Appends the `rows` of the tensor, which are the next ones of `numbers`.
+pub fn fill(out: &mut Vec<u8>, tensor: &Tensor, rows: Range<usize>, numbers: &mut Numbers) {
+    let elements = rows.len() * tensor.width;
+    out.reserve(rows.len() * tensor.row_bytes());
     match (tensor.storage, tensor.content) {
-        (Storage::F32, Content::Ones) => {
-            out.extend(std::iter::repeat_n(1.0f32.to_le_bytes(), elements).flatten());
+        (Storage::F32, Content::Same(value)) => {
+            out.extend(std::iter::repeat_n(value.to_le_bytes(), elements).flatten());
         }
         (Storage::F32, Content::Random { deviation }) => {
             let scale = deviation / BYTE_DEVIATION;
             let values = (0..elements).map(|_| f32::from(numbers.bells()[0]) * scale);
             out.extend(values.flat_map(f32::to_le_bytes));
         }
-        (Storage::Q8_0, content) => {
-            let scale = match content {
-                Content::Random { deviation } => f16_bits(deviation / BYTE_DEVIATION).to_le_bytes(),
-                Content::Ones => unreachable!("only vectors are all ones, and they are f32"),
-            };
+        (Storage::Q8_0, Content::Random { deviation } | Content::Shifted { deviation }) => {
+            let scale = f16_bits(deviation / BYTE_DEVIATION).to_le_bytes();
             for _ in 0..elements / 32 {
                 let mut block = [0; 34];
                 block[..2].copy_from_slice(&scale);
@@ -63,6 +81,20 @@ pub fn fill(out: &mut Vec<u8>, tensor: &Tensor, rows: usize, numbers: &mut Numbe
                 out.extend_from_slice(&block);
             }
         }
+        (Storage::Q8_0, Content::FirstHalf) => {
+            let scale = f16_bits(1.0 / 127.0).to_le_bytes();
+            for row in rows {
+                for first in (0..tensor.width).step_by(32) {
+                    let mut block = [0; 34];
+                    block[..2].copy_from_slice(&scale);
+                    if (first..first + 32).contains(&row) {
+                        block[2 + row - first] = 127;
+                    }
+                    out.extend_from_slice(&block);
+                }
+            }
+        }
+        (storage, content) => unreachable!("no tensor has {content:?} as {storage:?}"),
     }
 }
 

@@ -11,7 +11,7 @@ pub struct Shape {
     /// Width of the residual stream; a multiple of 32, like every other width.
     pub embedding: usize,
     pub layers: usize,
-    /// Query heads; the head size is `embedding / heads`.
+    /// Query heads; the head size is `embedding / heads`, but [`QWEN35_HEAD_SIZE`] in a Qwen3.5.
     pub heads: usize,
     /// Key and value heads.
     pub kv_heads: usize,
@@ -32,17 +32,37 @@ pub enum Architecture {
     Llama,
     /// Short convolutions, whose state is a running one, and attention in the layers of [`LFM2_ATTENTION`].
     Lfm2,
+    /// A running state, attention in every fourth layer, and an MTP head behind the last.
+    Qwen35(Guesses),
+}
+
+/// How often the MTP head is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guesses {
+    /// Its weights are as random as the model's.
+    Seldom,
+    /// The model says one token of the vocabulary after the other, and so does its head. Layers cost what
+    /// random ones cost, and decide nothing.
+    Always,
 }
 
 /// The layers with attention in LFM2-350M.
 const LFM2_ATTENTION: [usize; 6] = [2, 5, 8, 10, 12, 14];
 
+/// Numbers of an attention head of Qwen3.5-0.8B.
+const QWEN35_HEAD_SIZE: usize = 256;
+
+/// Of so many layers of a Qwen3.5, the last one has attention.
+pub const QWEN35_INTERVAL: usize = 4;
+
 impl Shape {
     /// The shapes that have a name for a person.
-    pub const KNOWN: [Self; 6] = [
+    pub const KNOWN: [Self; 8] = [
         Self::QWEN2_5_0_5B,
         Self::QWEN2_5_0_5B_LONG,
         Self::LFM2_350M,
+        Self::QWEN3_5_0_8B,
+        Self::QWEN3_5_0_8B_RIGHT,
         Self::LLAMA_3_2_1B,
         Self::QWEN2_5_7B,
         Self::LLAMA_3_1_8B,
@@ -84,6 +104,30 @@ impl Shape {
         vocabulary: 65_536,
         rope_base: 1e6,
         context: 128_000,
+    };
+
+    /// The text part of Qwen3.5-0.8B but for its vocabulary, which is 248,320: a hybrid with an MTP head, 586 million
+    /// weights, 622 MB.
+    pub const QWEN3_5_0_8B: Self = Self {
+        name: "qwen3.5-0.8b",
+        title: "Qwen3.5-0.8B with an MTP head and a vocabulary of 65,536",
+        architecture: Architecture::Qwen35(Guesses::Seldom),
+        embedding: 1024,
+        layers: 24,
+        heads: 8,
+        kv_heads: 2,
+        feed_forward: 3584,
+        vocabulary: 65_536,
+        rope_base: 1e7,
+        context: 262_144,
+    };
+
+    /// The same with an output matrix of its own: 653 million weights, 694 MB.
+    pub const QWEN3_5_0_8B_RIGHT: Self = Self {
+        name: "qwen3.5-0.8b-right",
+        title: "Qwen3.5-0.8B with an MTP head that is always right and a vocabulary of 65,536",
+        architecture: Architecture::Qwen35(Guesses::Always),
+        ..Self::QWEN3_5_0_8B
     };
 
     /// Llama-3.2-1B: 1.24 billion weights, 1.3 GB.
@@ -162,13 +206,41 @@ impl Shape {
         context: 4096,
     };
 
+    /// Small enough for a test, with an MTP head: under 4 million weights.
+    #[cfg(test)]
+    pub const fn small_with_head(guesses: Guesses) -> Self {
+        Self {
+            architecture: Architecture::Qwen35(guesses),
+            layers: 4,
+            heads: 2,
+            kv_heads: 1,
+            ..Self::SMALL
+        }
+    }
+
     pub fn head_size(&self) -> usize {
-        self.embedding / self.heads
+        match self.architecture {
+            Architecture::Qwen35(_) => QWEN35_HEAD_SIZE,
+            Architecture::Qwen2 | Architecture::Llama | Architecture::Lfm2 => {
+                self.embedding / self.heads
+            }
+        }
+    }
+
+    /// Layers that predict further tokens, behind the others.
+    pub fn mtp_heads(&self) -> usize {
+        usize::from(matches!(self.architecture, Architecture::Qwen35(_)))
     }
 
     /// Whether the layer has attention.
     pub fn attends(&self, layer: usize) -> bool {
-        self.architecture != Architecture::Lfm2 || LFM2_ATTENTION.contains(&layer)
+        match self.architecture {
+            Architecture::Qwen2 | Architecture::Llama => true,
+            Architecture::Lfm2 => LFM2_ATTENTION.contains(&layer),
+            Architecture::Qwen35(_) => {
+                layer >= self.layers || (layer + 1).is_multiple_of(QWEN35_INTERVAL)
+            }
+        }
     }
 
     /// Bytes of f16 KV a token.

@@ -9,11 +9,14 @@ pub enum Storage {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Content {
-    Ones,
+    /// All equal.
+    Same(f32),
     /// Bell-shaped around 0.
-    Random {
-        deviation: f32,
-    },
+    Random { deviation: f32 },
+    /// Those of the embeddings, with this deviation and one row later: row 1 has what token 0 has there.
+    Shifted { deviation: f32 },
+    /// Hands out the first half of its input.
+    FirstHalf,
 }
 
 /// One tensor: `rows` of `width` numbers.
@@ -40,7 +43,11 @@ impl Tensor {
     }
 
     pub fn ones(name: String, width: usize) -> Self {
-        Self { name, width, rows: None, storage: Storage::F32, content: Content::Ones }
+        Self::same(name, width, 1.0)
+    }
+
+    pub fn same(name: String, width: usize, value: f32) -> Self {
+        Self { name, width, rows: None, storage: Storage::F32, content: Content::Same(value) }
     }
 
     pub fn bias(name: String, width: usize) -> Self {
@@ -56,5 +63,14 @@ impl Tensor {
     pub fn matrix(name: String, rows: usize, width: usize) -> Self {
         let content = Content::Random { deviation: 1.0 / (width as f32).sqrt() };
         Self { name, width, rows: Some(rows), storage: Storage::Q8_0, content }
+    }
+
+    /// With random numbers that are larger by this factor.
+    pub fn scaled(self, factor: f32) -> Self {
+        let content = match self.content {
+            Content::Random { deviation } => Content::Random { deviation: deviation * factor },
+            content => content,
+        };
+        Self { content, ..self }
     }
 }
