@@ -12,16 +12,16 @@ use tempfile::TempDir;
 use super::engine::{Engine, ReceivedRequest, Script, read, said};
 use super::{ask, chunks, front, streamed, text, user};
 
-const CHAT: &str = "/v1/chat/completions";
+pub(super) const CHAT: &str = "/v1/chat/completions";
 
-struct World {
-    engine: Engine,
-    front: Hobd,
-    _directory: TempDir,
+pub(super) struct World {
+    pub engine: Engine,
+    pub front: Hobd,
+    pub _directory: TempDir,
 }
 
 impl World {
-    fn of(owner: &'static str) -> Self {
+    pub fn of(owner: &'static str) -> Self {
         Self::with(owner, &[])
     }
 
@@ -50,56 +50,6 @@ fn in_conversation(name: &str) -> Value {
     let mut request = ask("Hi");
     request["conversation"] = name.into();
     request
-}
-
-#[test]
-fn an_engine_that_was_started_again_with_another_model_answers_with_that() {
-    let World { engine, front, _directory } = World::of("vllm");
-    assert_eq!(front.client.chat(&ask("Hi"))["model"], "first");
-    engine.serves("third");
-    let answer = front.client.chat(&ask("Hi"));
-    assert_eq!((text(&answer), &answer["model"]), ("Hello", &json!("third")));
-    assert_eq!(engine.last(CHAT).body["model"], "third");
-}
-
-#[test]
-fn an_answer_has_the_model_that_the_engine_serves_once_it_begins() {
-    let World { engine, front, _directory } = World::of("vllm");
-    let held = engine.hold();
-    let body = json!({"conversation": "talk", "input": "Hi", "stream": true});
-    let mut stream = front.client.call("POST", "/v1/responses").json(&body).stream();
-    // After the moment within which an engine refuses a request.
-    let (_, created) = stream.next_named().unwrap();
-    assert_eq!(created["response"]["model"], "first");
-    engine.serves("third");
-    drop(held);
-    let mut last = created;
-    while let Some((_, event)) = stream.next_named() {
-        last = event;
-    }
-    assert_eq!(last["type"], "response.completed", "{last}");
-    assert_eq!(last["response"]["model"], "third");
-    let stored = front.client.get("/v1/conversations/talk")["messages"][1].clone();
-    assert_eq!(stored["finish"]["model"], "third", "{stored}");
-}
-
-#[test]
-fn an_ollama_client_is_answered_by_the_model_that_it_chooses_of_the_listed_ones() {
-    let world = World::of("vllm");
-    let client = &world.front.client;
-    let listed = client.get("/api/tags")["models"][1]["name"].clone();
-    assert_eq!(listed, "second:latest");
-    let chat = json!({"stream": false, "messages": [user("Hi")]});
-    let generate = json!({"stream": false, "prompt": "Hi"});
-    for (path, body) in [("/api/chat", chat), ("/api/generate", generate)] {
-        for (name, answers) in [("second:latest", "second"), ("second", "second"), ("x", "first")] {
-            let mut body = body.clone();
-            body["model"] = name.into();
-            let answer = client.post(path, &body);
-            assert_eq!(world.engine.last(CHAT).body["model"], answers, "{path} {name}");
-            assert_eq!(answer["model"], format!("{answers}:latest"), "{path} {name}");
-        }
-    }
 }
 
 #[test]
@@ -474,36 +424,4 @@ fn vectors_and_scores_come_from_the_engine() {
     world.engine.answers(Script::Status(200, json!({"data": []})));
     let refused = world.front.client.call("POST", "/v1/embeddings").json(&json!({"input": "a"}));
     assert_eq!(refused.send().error()["code"], "upstream_foreign");
-}
-
-#[test]
-fn vectors_and_scores_come_from_the_model_that_is_asked_for() {
-    let world = World::of("vllm");
-    let client = &world.front.client;
-    let vectors = json!({"data": [{"embedding": [0.5, 1.0]}], "usage": {"prompt_tokens": 3}});
-    world.engine.answers(Script::Status(200, vectors));
-    let openai = |model: &str| json!({"model": model, "input": "a"});
-    let older = json!({"model": "second:latest", "prompt": "a"});
-    for (path, body, answers) in [
-        ("/v1/embeddings", openai("second"), "second"),
-        ("/v1/embeddings", openai("text-embedding-3-small"), "first"),
-        ("/api/embed", openai("second:latest"), "second"),
-        ("/api/embeddings", older, "second"),
-        ("/embedding", json!({"model": "second", "content": "a"}), "second"),
-    ] {
-        let answer = client.post(path, &body);
-        assert_eq!(world.engine.last("/v1/embeddings").body["model"], answers, "{path}: {body}");
-        let expected = match path {
-            "/v1/embeddings" => json!(answers),
-            "/api/embed" => json!(format!("{answers}:latest")),
-            _ => Value::Null,
-        };
-        assert_eq!(answer.get("model").unwrap_or(&Value::Null), &expected, "{path}: {body}");
-    }
-    let scores = json!({"results": [{"index": 0, "relevance_score": 2.0}]});
-    world.engine.answers(Script::Status(200, scores));
-    let ranked =
-        client.post("/v1/rerank", &json!({"model": "second", "query": "q", "documents": ["a"]}));
-    assert_eq!(world.engine.last("/v1/rerank").body["model"], "second");
-    assert_eq!(ranked["model"], "second");
 }

@@ -5,7 +5,7 @@ mod broken_off;
 pub mod engine;
 mod hints;
 mod llama_server;
-mod looked_up;
+mod models;
 
 use std::path::Path;
 
