@@ -158,15 +158,20 @@ fn the_bundled_model_is_called_a_demo_until_another_one_runs() {
     page.until("the status is read", "all('@demo').length === 0");
 }
 
-#[test]
-fn the_way_back_to_the_first_step_leaves_the_focus_in_the_steps() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
+fn at_the_second_step(hobd: &Hobd) -> Page {
+    let page = Page::open(hobd);
     page.open_page("models");
     page.click("@first-steps");
     page.shows("@suggestion"); // They move the button when they come.
     page.click("@first-next");
     page.reads(".steps [aria-current]", "Check its memory needs");
+    page
+}
+
+#[test]
+fn the_way_back_to_the_first_step_leaves_the_focus_in_the_steps() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = at_the_second_step(&hobd);
     page.click("@first > :last-child > button:first-child");
     page.reads(".steps [aria-current]", "Choose a model");
     page.focuses("@first-next");
@@ -175,12 +180,7 @@ fn the_way_back_to_the_first_step_leaves_the_focus_in_the_steps() {
 #[test]
 fn the_last_step_says_where_a_message_goes() {
     let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.open_page("models");
-    page.click("@first-steps");
-    page.shows("@suggestion"); // They move the button when they come.
-    page.click("@first-next");
-    page.reads(".steps [aria-current]", "Check its memory needs");
+    let page = at_the_second_step(&hobd);
     page.click("@first-next");
     page.reads("@first p", "stays on this machine");
     page.script(&status_with(&json!({"shared": {"place": "s3://bucket/hob"}})));
