@@ -103,24 +103,13 @@ impl Placement {
             let parts = self.tensor_split.iter().map(|&part| part as f32);
             placed.tensor_split.iter_mut().zip(parts).for_each(|(slot, part)| *slot = part);
         }
-        if let Some(warning) = self.split_warning(&placed.names) {
-            warn!("{warning}");
+        if let Some(mismatch) = mismatch(&self.tensor_split, &placed.names) {
+            warn!("{mismatch}");
         }
         if let GpuLayers::Count(count) = self.layers {
             placed.layers = i32::try_from(count).unwrap_or(i32::MAX);
         }
         Ok(placed)
-    }
-
-    /// Says where `tensor_split` divides the layers among `devices` otherwise than it seems to.
-    fn split_warning(&self, devices: &[String]) -> Option<String> {
-        let is_fitted = self.layers == GpuLayers::Auto && self.context.is_some();
-        if is_fitted && !self.tensor_split.is_empty() {
-            let warning = "tensor_split has no effect with gpu_layers = \"auto\", which divides the layers by free \
-                           memory: set a number of layers too";
-            return Some(warning.to_owned());
-        }
-        mismatch(&self.tensor_split, devices)
     }
 
     /// The devices to use: those of the setting, or llama.cpp's choice, which is all graphics cards,
@@ -321,21 +310,6 @@ mod tests {
             said(&[1], &["CUDA0", "CUDA1", "CUDA2"]).unwrap(),
             "tensor_split has no part for CUDA1 and CUDA2: no layer goes there"
         );
-    }
-
-    #[test]
-    fn parts_beside_layers_that_are_fitted_have_no_effect_and_are_named() {
-        let shape = ContextShape { context_tokens: 256, sequences: 2, micro_batch: 32 };
-        let devices = ["CUDA0".to_owned(), "CUDA1".to_owned()];
-        let said = |layers, tensor_split: &[u32]| {
-            let tensor_split = tensor_split.to_vec();
-            let placement = Placement { layers, tensor_split, ..Placement::default() };
-            Placement { context: Some(shape), ..placement }.split_warning(&devices)
-        };
-        assert!(said(GpuLayers::Auto, &[3, 1]).unwrap().contains("set a number of layers"));
-        assert_eq!(said(GpuLayers::Auto, &[]), None);
-        assert_eq!(said(GpuLayers::Count(9), &[3, 1]), None);
-        assert!(said(GpuLayers::Count(9), &[1]).unwrap().contains("no part for CUDA1"));
     }
 
     #[test]
