@@ -69,6 +69,7 @@ pub async fn add(
     Query(query): Query<AddQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    documents.check_profile(query.profile.as_deref())?;
     // A PDF is mostly pictures and fonts, which leave no text.
     let limits = BodyLimits { bytes: limits.bytes.saturating_mul(FILE_FACTOR), ..limits };
     let bytes = body::read_in_time(request, limits).await?;

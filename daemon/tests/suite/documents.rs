@@ -87,6 +87,14 @@ fn a_picture_is_refused_as_one() {
 }
 
 #[test]
+fn a_document_for_an_unknown_profile_is_not_stored() {
+    let hobd = Home::on_fake().start();
+    let refused = send(&hobd.client, &text("castle"), "name=castle.txt&profile=nobody");
+    assert_eq!(refused.error()["code"], "profile_not_found");
+    assert_eq!(hobd.client.get("/v1/documents")["data"], json!([]));
+}
+
+#[test]
 fn a_document_is_read_once_and_every_chat_about_it_computes_only_its_question() {
     let home = home();
     let hobd = home.start();
