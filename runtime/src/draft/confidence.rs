@@ -18,6 +18,9 @@ const PRIOR_MEAN: f64 = 0.6;
 /// Weight of the newest guess.
 const NEWEST: f64 = 1.0 / 24.0;
 
+/// Guesses after which a draft model is known.
+const KNOWN_GUESSES: u64 = 32;
+
 /// The guesses of one draft model.
 #[derive(Clone, Debug)]
 pub struct Confidence {
@@ -54,9 +57,9 @@ impl Confidence {
         self.observed += 1;
     }
 
-    /// Guesses that were right or wrong.
-    pub fn observed(&self) -> u64 {
-        self.observed
+    /// Whether enough of its guesses were right or wrong to judge it.
+    pub fn is_known(&self) -> bool {
+        self.observed >= KNOWN_GUESSES
     }
 }
 

@@ -70,6 +70,11 @@ impl Guesser {
         self.pace.rows()
     }
 
+    /// A micro-batch of the model took `duration`.
+    pub fn earn(&mut self, duration: Duration) {
+        self.ledger.earn(duration, self.confidence.is_known());
+    }
+
     /// Whether another guess may follow those of these probabilities.
     pub fn goes_on(&self, probabilities: &[f32]) -> bool {
         self.confidence.chances(probabilities).last().copied() >= Some(MIN_CHANCE)

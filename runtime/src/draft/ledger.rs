@@ -3,6 +3,7 @@
 //! - Every micro-batch of the model earns a small part of its time; what the draft model computes, imports and
 //!   exports beside an answer spends, and each token that it made cheaper earns what it saved. So in the long run
 //!   answers are slower by that part, and a useful draft model pays for itself.
+//! - The part is larger until the draft model is known, so that a useful one pays soon.
 //! - Estimates decide what is allowed, measured times are charged: the difference is a debt that is earned back
 //!   before the next guess. At first, when no time is known, that is a micro-batch of the draft model.
 //! - What it reads while no answer is made is free: no caller waits for it.
@@ -10,8 +11,12 @@
 
 use std::time::Duration;
 
-/// The part of the time of the model's micro-batches that the account earns.
-const PART: f64 = 0.015;
+/// The part of the time of the model's micro-batches that the account earns until the draft model is known.
+const PART_AT_FIRST: f64 = 0.03;
+
+/// The part that it earns from then on. Answers are slower by 1.7 times that: the draft model's weights displace the
+/// model's in the processor's caches (measured with an MTP head: 2.6 % at a part of 1.5 %).
+const PART: f64 = 0.0075;
 
 /// The maximum balance in seconds: a draft model that was useful yesterday and is not today may not spend a
 /// minute.
@@ -38,9 +43,10 @@ impl Ledger {
         !self.is_limited || self.seconds >= seconds
     }
 
-    /// A micro-batch of the model took `duration`.
-    pub fn earn(&mut self, duration: Duration) {
-        self.add(PART * duration.as_secs_f64());
+    /// A micro-batch of the model took `duration`. `is_known`: of the draft model.
+    pub fn earn(&mut self, duration: Duration, is_known: bool) {
+        let part = if is_known { PART } else { PART_AT_FIRST };
+        self.add(part * duration.as_secs_f64());
     }
 
     /// Guesses have saved `seconds`.
@@ -64,25 +70,32 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    #[test]
-    fn a_draft_model_that_is_never_right_takes_a_sixtieth_of_the_time_at_most() {
+    /// What a draft model that is never right spends of 1,000 seconds of the model.
+    fn spent(is_known: bool) -> f64 {
         let mut ledger = Ledger::limited();
         let mut spent = 0.0;
         for _ in 0..1_000 {
-            ledger.earn(SECOND);
+            ledger.earn(SECOND, is_known);
             while ledger.allows(0.05) {
                 ledger.spend(0.05);
                 spent += 0.05;
             }
         }
-        assert!((14.0..15.1).contains(&spent), "{spent}");
+        spent
+    }
+
+    #[test]
+    fn a_draft_model_that_is_never_right_takes_its_part_and_less_once_it_is_known() {
+        let (at_first, known) = (spent(false), spent(true));
+        assert!((29.0..30.1).contains(&at_first), "{at_first}");
+        assert!((7.0..7.6).contains(&known), "{known}");
     }
 
     #[test]
     fn a_useful_one_pays_for_itself_and_saves_little_up() {
         let mut ledger = Ledger::limited();
         assert!(!ledger.allows(0.01), "nothing was computed yet");
-        ledger.earn(4 * SECOND);
+        ledger.earn(4 * SECOND, false);
         for _ in 0..1_000 {
             assert!(ledger.allows(0.05));
             ledger.spend(0.05);

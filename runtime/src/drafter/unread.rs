@@ -13,9 +13,6 @@ use super::{Drafter, Followed};
 /// Tokens at the end of an answer that are guessed.
 const GUESSED: usize = 8;
 
-/// Guesses after which a draft model is known.
-const KNOWN_GUESSES: u64 = 32;
-
 /// A known draft model that is right less often reads nothing ahead. It may still prove itself within
 /// the ledger.
 const MIN_MEAN: f64 = 0.3;
@@ -42,7 +39,7 @@ impl Drafter<'_> {
 
     fn is_known_to_be_wrong(&self) -> bool {
         let confidence = &self.core.guesser.confidence;
-        confidence.observed() >= KNOWN_GUESSES && confidence.expected(1)[0] < MIN_MEAN
+        confidence.is_known() && confidence.expected(1)[0] < MIN_MEAN
     }
 
     fn read_or_guess(&mut self, text: &Followed<'_>, answer: usize) -> bool {

@@ -126,9 +126,6 @@ impl Worker<'_> {
 
     /// Learns from the time of a micro-batch that was computed.
     fn observe_time(&mut self, plan: &Plan, began: Instant) {
-        if let Some(guesser) = self.guesser_mut() {
-            guesser.ledger.earn(began.elapsed());
-        }
         if plan.only_answers {
             let mut sampled = plan.shares.iter().flat_map(|share| share.sampled_rows.clone());
             if let Some(row) = sampled.next() {
@@ -137,6 +134,9 @@ impl Worker<'_> {
             self.core.costs.observe(plan.rows.len(), began.elapsed());
         } else {
             self.core.pace.observe(plan.rows.len(), began.elapsed());
+        }
+        if let Some(guesser) = self.guesser_mut() {
+            guesser.earn(began.elapsed());
         }
     }
 
