@@ -1,7 +1,8 @@
 //! What HTTP adds: hobd against its engine in this process, over the same file with the same settings.
 //!
 //! - The engine gets the tokens of hobd's cold prompts: both have computed the template's own system message in an
-//!   earlier conversation, and reuse it. Questions behind them are random tokens, as many as hobd's have.
+//!   earlier conversation, and reuse it. Questions behind them are random tokens, as many as hobd computed in the
+//!   conversation that it answered last: one token more or less takes 1 % of a follow-up's time.
 //! - Neither guesses tokens: the answers differ, and so does how often guesses are right.
 
 use std::sync::Arc;
@@ -49,13 +50,15 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
     let options = EngineOptions { context_tokens, drafts: false, ..EngineOptions::default() };
     let engine = turns::start(model, &bench.directory.join("http/engine"), options)?;
     turns::ask(&engine, request("warm", &words.next(64), 1))?;
-    // Unmeasured: all rounds have prompts of these lengths, and both sides have the template's beginning from it.
-    let lengths = over_http(&side, "warm", bench)?.map(|step| step.prompt_tokens);
-    let mut in_engine = |name: &str, side: &Side| -> Result<[Step; 3]> {
-        in_process(&engine, name, tokens_of(side, &opening(name, bench))?, lengths, &mut words)
+    // Unmeasured: both sides have the template's beginning from it.
+    let warm = over_http(&side, "warm", bench)?;
+    let lengths = warm.map(|step| step.prompt_tokens);
+    let mut newest = warm.map(|step| step.computed_tokens);
+    let mut in_engine = |name: &str, side: &Side, computed: [usize; 3]| -> Result<[Step; 3]> {
+        in_process(&engine, name, tokens_of(side, &opening(name, bench))?, computed, &mut words)
     };
-    in_engine("warm", &side)?;
-    let mut computed = [0, 0];
+    in_engine("warm", &side, newest)?;
+    let mut computed = [[0; 3]; 2];
     for round in 0..bench.rounds {
         for index in order(round) {
             settle(&engine);
@@ -63,24 +66,33 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
             let who = [Who::Hobd, Who::Other][index];
             let steps = match who {
                 Who::Hobd => over_http(&side, &name, bench)?,
-                Who::Other => in_engine(&name, &side)?,
+                Who::Other => in_engine(&name, &side, newest)?,
             };
-            computed[index] = steps[0].computed_tokens;
+            let counts = steps.map(|step| step.computed_tokens);
+            if who == Who::Hobd {
+                newest = counts;
+            }
+            for (sum, count) in computed[index].iter_mut().zip(counts) {
+                *sum += count;
+            }
             for (key, step) in ["cold", "follow-up", "answer"].into_iter().zip(steps) {
                 sheet.push(key, who, step.ms);
             }
         }
     }
     engine.shutdown();
+    let mean = |sum: usize| sum as f64 / bench.rounds as f64;
+    let [hobd, engine] = computed.map(|sums| sums.map(mean));
     sheet.conditions = format!(
-        "Prompts of {} to {} tokens; of a cold one hobd computes {}, and its engine {}; whole answers over a \
-         connection each, of one token and of {ANSWER}.",
-        lengths[0], lengths[2], computed[0], computed[1]
+        "Prompts of {} to {} tokens; of a cold one hobd computes {:.1} on average, and its engine {:.1}, of a follow-up \
+         {:.1} and {:.1}; whole answers over a connection each, of one token and of {ANSWER}.",
+        lengths[0], lengths[2], hobd[0], engine[0], hobd[1], engine[1]
     );
     Ok(sheet)
 }
 
 /// One request of a conversation.
+#[derive(Clone, Copy)]
 struct Step {
     ms: f64,
     prompt_tokens: usize,
@@ -124,17 +136,18 @@ fn over_http(side: &Side, name: &str, bench: &Bench) -> Result<[Step; 3]> {
     Ok([say(opening(name, bench), 1)?, say(question(1), 1)?, say(question(2), ANSWER)?])
 }
 
-/// Measures in the engine, without HTTP: a `cold` prompt, and follow-ups of `lengths`.
+/// Measures in the engine, without HTTP: a `cold` prompt, and follow-ups that compute as many tokens as those of
+/// `computed`.
 fn in_process(
     engine: &Engine,
     name: &str,
     cold: Vec<Token>,
-    lengths: [usize; 3],
+    computed: [usize; 3],
     words: &mut Words,
 ) -> Result<[Step; 3]> {
     let mut timeline = cold;
-    let mut say = |length: usize, max_tokens: usize| -> Result<Step> {
-        timeline.extend(words.next(length.saturating_sub(timeline.len())));
+    let mut say = |added: usize, max_tokens: usize| -> Result<Step> {
+        timeline.extend(words.next(added));
         let (took, answer) = time(|| turns::ask(engine, request(name, &timeline, max_tokens)));
         let (report, whole) = answer?;
         let prompt_tokens = timeline.len();
@@ -143,5 +156,5 @@ fn in_process(
         let computed_tokens = report.tokens.computed;
         Ok(Step { ms: took.as_secs_f64() * 1e3, prompt_tokens, computed_tokens })
     };
-    Ok([say(0, 1)?, say(lengths[1], 1)?, say(lengths[2], ANSWER)?])
+    Ok([say(0, 1)?, say(computed[1], 1)?, say(computed[2], ANSWER)?])
 }
