@@ -35,11 +35,15 @@ const WAITS: &str = "100-continue";
 /// A shorter body is sent at once: hobd reads what it refuses of it.
 const MIN_WAITING_BYTES: usize = 1 << 20;
 
+/// The time for the beginning of an answer to `GET`, which the daemon sends within milliseconds unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The address and the token of one daemon.
 pub struct Client {
     agent: Agent,
     base: String,
     token: String,
+    patience: Duration,
 }
 
 impl Client {
@@ -88,7 +92,7 @@ impl Client {
             .timeout_global(timeout)
             .build()
             .into();
-        Ok(Self { agent, base: format!("http://{address}"), token })
+        Ok(Self { agent, base: format!("http://{address}"), token, patience: PATIENCE })
     }
 
     pub fn address(&self) -> &str {
@@ -176,6 +180,7 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Response<Body>, Failure> {
+        let patience = (method == Method::GET).then_some(self.patience);
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
@@ -187,13 +192,20 @@ impl Client {
                 let request = if is_long { request.header("expect", WAITS) } else { request };
                 request.body(body).map(|request| self.agent.run(request))
             }
-            None => request.body(()).map(|request| self.agent.run(request)),
+            None => request.body(()).map(|request| {
+                let request = self.agent.configure_request(request);
+                self.agent.run(request.timeout_recv_response(patience).build())
+            }),
         };
         let sent = result.map_err(|error| broken(&error))?;
         accepted(sent.map_err(|error| self.unreachable(error))?)
     }
 
     fn unreachable(&self, error: ureq::Error) -> Failure {
+        if matches!(error, ureq::Error::Timeout(ureq::Timeout::RecvResponse)) {
+            let (address, seconds) = (self.address().to_owned(), self.patience.as_secs());
+            return Failure::Hangs { address, seconds };
+        }
         let not_running = match &error {
             ureq::Error::Io(error) => error.kind() == io::ErrorKind::ConnectionRefused,
             ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
@@ -306,7 +318,24 @@ fn broken(error: &dyn std::fmt::Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[test]
+    fn a_daemon_that_hangs_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let token_file = directory.path().join("token");
+        fs::write(&token_file, "secret").unwrap();
+        // The system accepts connections to it, and no one answers.
+        let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = hung.local_addr().unwrap();
+        let client = Client::at(address, token_file, None).unwrap();
+        let client = Client { patience: Duration::from_millis(50), ..client };
+        let failure = client.status().unwrap_err();
+        assert!(matches!(&failure, Failure::Hangs { .. }), "{failure}");
+        assert!(failure.to_string().contains(&address.to_string()), "{failure}");
+    }
 
     #[test]
     fn an_id_cannot_leave_its_segment_of_the_path() {

@@ -35,6 +35,9 @@ pub enum Failure {
     /// No daemon answers at the address.
     #[error("no daemon answers at {address}; start one with `hobd` (or `cargo xtask run`)")]
     NotRunning { address: String },
+    /// A daemon accepts the connection, and answers nothing.
+    #[error("the daemon at {address} has answered nothing for {seconds} s: it hangs; restart hobd")]
+    Hangs { address: String, seconds: u64 },
     /// The access token cannot be read.
     #[error(
         "cannot read the token file {}: {source}; name it with --token-file",
@@ -112,7 +115,7 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Config(_) | Self::Usage(_) => Exit::Usage,
-            Self::NotRunning { .. } => Exit::NotRunning,
+            Self::NotRunning { .. } | Self::Hangs { .. } => Exit::NotRunning,
             Self::NotFound(_) | Self::Refused { status: 404, .. } => Exit::NotFound,
             Self::Model(error) => match error {
                 ModelError::Missing { .. } | ModelError::Unknown { .. } => Exit::NotFound,

@@ -361,13 +361,14 @@ fn known(client: &Client, conversation: &str) -> Result<Option<ConversationText>
 /// At a terminal, prints a failure that may pass, and the conversation goes on; a script ends.
 fn report_passing(result: Result<(), Failure>, context: &Context) -> Result<(), Failure> {
     let passing = |failure: &Failure| {
-        use Failure::{BrokenAnswer, File, NoRoute, NotRunning, Refused, Usage};
+        use Failure::{BrokenAnswer, File, Hangs, NoRoute, NotRunning, Refused, Usage};
         matches!(
             failure,
             Refused { .. }
                 | NoRoute { .. }
                 | BrokenAnswer(_)
                 | NotRunning { .. }
+                | Hangs { .. }
                 | File { .. }
                 | Usage(_)
         )
@@ -375,7 +376,7 @@ fn report_passing(result: Result<(), Failure>, context: &Context) -> Result<(), 
     match result {
         Err(failure) if context.terminal.input && passing(&failure) => {
             warn(&format!("hob: {}", plain(&failure.to_string())));
-            if matches!(failure, Failure::NotRunning { .. }) {
+            if matches!(failure, Failure::NotRunning { .. } | Failure::Hangs { .. }) {
                 warn("once it runs, send the message again: the conversation is stored");
             }
             Ok(())
