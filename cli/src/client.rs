@@ -16,6 +16,7 @@ use hob_api::Status;
 use hob_config::{Key, Origin, RunningDaemon};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use ureq::http::request::Builder;
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 
@@ -35,7 +36,7 @@ const WAITS: &str = "100-continue";
 /// A shorter body is sent at once: hobd reads what it refuses of it.
 const MIN_WAITING_BYTES: usize = 1 << 20;
 
-/// The time for the beginning of an answer to `GET`, which the daemon sends within milliseconds unless it hangs.
+/// The time for the beginning of an answer that the daemon sends within milliseconds unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The address and the token of one daemon.
@@ -109,18 +110,18 @@ impl Client {
     }
 
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        json(self.send(Method::GET, path, None)?)
+        json(self.fetch(path, Some(self.patience))?)
     }
 
     /// An answer that is not JSON.
     pub fn text(&self, path: &str) -> Result<String, Failure> {
-        let bytes = read(self.send(Method::GET, path, None)?)?;
+        let bytes = read(self.fetch(path, Some(self.patience))?)?;
         String::from_utf8(bytes).map_err(|error| broken(&error))
     }
 
-    /// An answer of any length.
+    /// An answer of any length, however long the daemon takes: it writes an archive before it answers.
     pub fn reader(&self, path: &str) -> Result<impl Read + use<>, Failure> {
-        Ok(self.send(Method::GET, path, None)?.into_body().into_reader())
+        Ok(self.fetch(path, None)?.into_body().into_reader())
     }
 
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
@@ -142,10 +143,8 @@ impl Client {
         content_type: &str,
         file: &File,
     ) -> Result<T, Failure> {
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(format!("{}{path}", self.base))
-            .header("authorization", format!("Bearer {}", self.token))
+        let request = self
+            .request(Method::POST, path)
             .header("content-type", content_type)
             .header("expect", WAITS);
         let result = if file.metadata().is_ok_and(|facts| facts.is_file()) {
@@ -174,17 +173,27 @@ impl Client {
         self.agent.clone().shutdown();
     }
 
+    /// `GET`. `patience`: for the beginning of the answer.
+    fn fetch(&self, path: &str, patience: Option<Duration>) -> Result<Response<Body>, Failure> {
+        let request = self.request(Method::GET, path).body(()).map_err(|error| broken(&error))?;
+        let request = self.agent.configure_request(request).timeout_recv_response(patience);
+        accepted(self.agent.run(request.build()).map_err(|error| self.unreachable(error))?)
+    }
+
+    fn request(&self, method: Method, path: &str) -> Builder {
+        Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("authorization", format!("Bearer {}", self.token))
+    }
+
     fn send(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
     ) -> Result<Response<Body>, Failure> {
-        let patience = (method == Method::GET).then_some(self.patience);
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
-            .header("authorization", format!("Bearer {}", self.token));
+        let request = self.request(method, path);
         let result = match body.map(Value::to_string) {
             Some(body) => {
                 let request = request.header("content-type", "application/json");
@@ -192,10 +201,7 @@ impl Client {
                 let request = if is_long { request.header("expect", WAITS) } else { request };
                 request.body(body).map(|request| self.agent.run(request))
             }
-            None => request.body(()).map(|request| {
-                let request = self.agent.configure_request(request);
-                self.agent.run(request.timeout_recv_response(patience).build())
-            }),
+            None => request.body(()).map(|request| self.agent.run(request)),
         };
         let sent = result.map_err(|error| broken(&error))?;
         accepted(sent.map_err(|error| self.unreachable(error))?)
