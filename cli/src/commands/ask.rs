@@ -54,10 +54,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     let mut message = json!({"role": "user", "content": question});
     if !args.file.is_empty() {
+        let profile = args.shape.profile_query('&');
         let ids = args
             .file
             .iter()
-            .map(|file| Ok(documents::upload(&client, file, Keep::Library, "")?.id));
+            .map(|file| Ok(documents::upload(&client, file, Keep::Library, &profile)?.id));
         message["hob"] = json!({"documents": ids.collect::<Result<Vec<_>, Failure>>()?});
     }
     messages.push(message);

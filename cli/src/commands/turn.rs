@@ -15,7 +15,7 @@ use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names;
-use crate::output::{Markdown, count, plain, seconds, speed};
+use crate::output::{Markdown, count, plain, seconds, shell_word, speed};
 use crate::progress::Reading;
 use crate::signals::Interrupt;
 
@@ -57,6 +57,12 @@ impl Shape {
     pub fn profile_query(&self, before: char) -> String {
         let field = |profile: &String| format!("{before}profile={}", path_segment(profile));
         self.profile.as_ref().map(field).unwrap_or_default()
+    }
+
+    /// The flag with a space before it, as a command has it; may be empty.
+    pub fn profile_flag(&self) -> String {
+        let flag = |profile: &String| format!(" --profile {}", shell_word(profile));
+        self.profile.as_ref().map(flag).unwrap_or_default()
     }
 
     /// Asks the daemon for the profile.
@@ -427,7 +433,8 @@ mod tests {
         let continued = json!({"append": true, "profile": "night & day"});
         assert_eq!(body(&question(Some("c")))["hob"], continued);
         assert_eq!(shape.profile_query('?'), "?profile=night%20%26%20day");
+        assert_eq!(shape.profile_flag(), " --profile 'night & day'");
         let unnamed = Shape { profile: None, ..shape };
-        assert_eq!(unnamed.profile_query('&'), "");
+        assert_eq!(unnamed.profile_query('&') + &unnamed.profile_flag(), "");
     }
 }

@@ -252,7 +252,12 @@ fn a_private_chat_of_the_app_that_is_continued_leaves_nothing_on_disk() {
         {"role": "assistant", "content": "Hi.", "id": 2},
     ]);
     let text = json!({"id": "private-1", "private": true, "messages": messages});
+    let file = home.path("a.txt");
+    fs::write(&file, "text").unwrap();
+    let document = json!({"id": "d1", "name": "a.txt", "tokens": 9, "ready_tokens": 0,
+        "context_tokens": 8192});
     let daemon = Daemon::new(&home)
+        .answer("POST /v1/documents?name=a%2Etxt&keep=private", 201, document)
         .answer("GET /v1/conversations", 200, json!({"data": [listed]}))
         .answer("GET /v1/conversations/private-1", 200, text)
         .stream(SAID, &[chunk]);
@@ -264,6 +269,14 @@ fn a_private_chat_of_the_app_that_is_continued_leaves_nothing_on_disk() {
     assert_eq!(daemon.received(SAID).body["hob"], json!({"append": true, "private": true}));
     hob.types("/branch\r");
     hob.reads("a copy of a private chat would be on disk");
+    hob.reads("> ");
+    hob.types(&format!("/file {}\r", file.display()));
+    hob.reads("9 tokens");
+    hob.reads("> ");
+    hob.types("/new\r");
+    hob.reads("> ");
+    hob.types("/file\r");
+    hob.reads("no file is attached");
     hob.reads("> ");
     hob.types("\u{4}");
     assert_eq!(hob.ends(), 0);
@@ -345,9 +358,10 @@ fn slash_commands_show_and_change_the_conversation() {
     let again = daemon.received(SAID).body;
     let asked = json!({"append": true});
     assert_eq!((&again["messages"], &again["hob"]), (&json!([]), &asked));
+    types("/system Be kind.\r", "the next message goes with these instructions");
     types("/continue\r", "Yes.");
     let more = daemon.received(SAID).body;
-    let asked = json!({"append": true, "continue": true});
+    let asked = json!({"append": true, "continue": true, "instructions": "Be kind."});
     assert_eq!((&more["messages"], &more["hob"]), (&json!([]), &asked));
     types("/stats\r", "18,642 from disk");
 

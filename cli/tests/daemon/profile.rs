@@ -57,10 +57,16 @@ fn each_request_of_a_chat_names_its_profile() {
     hob.reads("> ");
     hob.types(&format!("/file {}\r", home.path("a.txt").display()));
     hob.reads("9 tokens are ready");
+    hob.types("And this?\r");
+    hob.reads("Yes.");
+    hob.reads("> ");
+    daemon.received(SAID);
     hob.types("/quit\r");
+    hob.reads("hob chat --profile night --last");
     assert_eq!(hob.ends(), 0);
 
-    home.hob(&["ask", "--profile", "night", "Well?"]).ok();
+    let file = home.path("a.txt").display().to_string();
+    home.hob(&["ask", "--profile", "night", "--file", &file, "Well?"]).ok();
     assert_eq!(daemon.received(SAID).body["hob"], json!({"profile": "night"}));
 }
 

@@ -209,7 +209,8 @@ impl Chat<'_> {
             Input::Say(_) if may_be_cut && text.len() >= MAX_TERMINAL_LINE_BYTES => {
                 warn(&format!(
                     "hob: not sent: the terminal cut this line short; \
-                     for longer texts: hob ask --conversation {} - < FILE",
+                     for longer texts: hob ask{} --conversation {} - < FILE",
+                    self.args.shape.profile_flag(),
                     shell_word(&self.conversation),
                 ));
             }
@@ -232,9 +233,7 @@ impl Chat<'_> {
         match command {
             Command::New => self.open(None, context),
             Command::Retry => self.say(NewTurn::default(), context),
-            Command::Continue if self.is_new || self.system.is_some() => {
-                note(context, "there is no answer to go on with")
-            }
+            Command::Continue if self.is_new => note(context, "there is no answer to go on with"),
             Command::Continue => {
                 self.say(NewTurn { continues: true, ..NewTurn::default() }, context)
             }
@@ -292,7 +291,11 @@ impl Chat<'_> {
         self.outgrown = None;
         self.conversation = id.unwrap_or_else(new_id);
         let known = known(&client, &self.conversation)?;
+        let was_private = self.is_private;
         self.is_private = known.as_ref().is_some_and(|known| known.conversation.private);
+        if was_private && !self.is_private {
+            self.files.clear(); // The daemon has them for private chats alone.
+        }
         self.is_new = known.is_none();
         self.system = self.args.system.clone().filter(|_| self.is_new);
         let status = if context.terminal.input { client.status().ok() } else { None };
@@ -341,8 +344,8 @@ impl Chat<'_> {
         if self.private.is_some() {
             return note(context, "the private chat is forgotten");
         }
-        let id = shell_word(&self.conversation);
-        note(context, &format!("to continue: hob chat --last, or --conversation {id}"))
+        let (flag, id) = (self.args.shape.profile_flag(), shell_word(&self.conversation));
+        note(context, &format!("to continue: hob chat{flag} --last, or --conversation {id}"))
     }
 }
 
