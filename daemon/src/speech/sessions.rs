@@ -99,10 +99,12 @@ impl SpeechSessions {
         let mut open = self.lock();
         let session = open.get_mut(id)?;
         session.last_event_at = now;
-        if !matches!(event, UtteranceEvent::Typed(_)) {
+        let is_typed = matches!(event, UtteranceEvent::Typed(_));
+        if !is_typed {
             session.owner = None;
-            session.is_speaking = !matches!(event, UtteranceEvent::Final(_));
         }
+        // Nothing is typed into spoken words: who types before the first of them takes the session over.
+        session.is_speaking = !is_typed && !matches!(event, UtteranceEvent::Final(_));
         if let Some(speculation) = session.utterance.handle(event) {
             let resolved = session.next_turn.resolved.clone();
             session.target.send_replace(Target::Prefill(resolved, speculation));

@@ -179,6 +179,18 @@ fn leaving_the_chat_cancels_the_prefill() {
 }
 
 #[test]
+fn words_typed_after_speech_that_started_without_any_are_cancelled_too() {
+    let world = Plan::new().pace(Duration::from_millis(5)).micro_batch(8).start();
+    let started = world.post("/v1/conversations/a/speech-start", json!({}));
+    assert_eq!(started.status, 200, "{}", started.text());
+    typed(&world, "a", &"word ".repeat(400));
+    world.until("the prefill has begun", |world| world.hot_tokens() > 16);
+    let left = world.call("DELETE", "/v1/conversations/a/typing").send();
+    assert_eq!(left.status, 200, "{}", left.text());
+    world.until("it is cancelled", |world| world.status().counters.cancelled == 1);
+}
+
+#[test]
 fn an_answer_elsewhere_is_not_delayed() {
     let world = Plan::new().pace(Duration::from_millis(5)).micro_batch(16).start();
     typed(&world, "a", &"word ".repeat(1000)); // 25 s of prefill.
