@@ -12,7 +12,7 @@ use std::ops::Range;
 use serde_json::Value;
 use tar::{Archive, Builder, EntryType, Header};
 
-use crate::conversations::foreign::bounded;
+use crate::conversations::foreign::{Counted, MAX_VALUES};
 
 const TEXT: &str = "conversation.json";
 const KV: &str = "slots/bundle.tar";
@@ -22,6 +22,9 @@ pub enum ArchiveError {
     /// Hob's exports have other entries, or other content in them.
     #[error("this archive cannot be read: {0}")]
     Malformed(String),
+    /// Its text has more than that.
+    #[error("the text of this archive has more than {0}")]
+    TooLarge(String),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -78,12 +81,18 @@ pub fn read(mut file: &File, max_text_bytes: u64) -> Result<Content, ArchiveErro
         let (name, bytes) = (entry.path_bytes().into_owned(), entry.size());
         match &name[..] {
             name if name == TEXT.as_bytes() && text.is_none() => {
-                if bytes > max_text_bytes.min(length) {
-                    let problem = format!("its {TEXT} has more than {max_text_bytes} bytes");
-                    return Err(malformed(&problem));
+                if bytes > max_text_bytes {
+                    return Err(ArchiveError::TooLarge(format!("{max_text_bytes} bytes")));
                 }
-                let json = BufReader::new(bounded(&mut entry));
-                text = Some(serde_json::from_reader::<_, Value>(json).map_err(not_json)?);
+                if bytes > length {
+                    return Err(malformed("it is cut short"));
+                }
+                let mut json = Counted::new(&mut entry, 0, false);
+                let read = serde_json::from_reader::<_, Value>(BufReader::new(&mut json));
+                if json.into_parts().1 > MAX_VALUES {
+                    return Err(ArchiveError::TooLarge(format!("{MAX_VALUES} values of JSON")));
+                }
+                text = Some(read.map_err(not_json)?);
             }
             name if name == KV.as_bytes() && kv.is_none() && text.is_some() => {
                 let start = entry.raw_file_position();
@@ -174,10 +183,11 @@ mod tests {
             &[(TEXT, Regular, b"no JSON")],
             &[(TEXT, Regular, json), (TEXT, Regular, json)],
             &[(TEXT, Regular, json), ("elsewhere", Regular, json)],
-            &[(TEXT, Regular, &[b' '; 200])],
         ] {
             assert!(matches!(read(&archive(entries), 100), Err(ArchiveError::Malformed(_))));
         }
+        let long = archive(&[(TEXT, Regular, &[b' '; 200])]);
+        assert!(matches!(read(&long, 100), Err(ArchiveError::TooLarge(_))));
         let whole = archive(&[(TEXT, Regular, json), (KV, Regular, &[1; 4000])]);
         whole.set_len(2048 + 100).unwrap();
         assert!(read(&whole, 100).is_err(), "cut short");

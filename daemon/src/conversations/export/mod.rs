@@ -171,6 +171,7 @@ type Opened = (ConversationExport, Option<Result<Archive, String>>);
 fn open(file: &File, reader: &StoreReader, model: ModelHash) -> Result<Opened, ApiError> {
     let content = archive::read(file, foreign::MAX_BYTES).map_err(|error| match error {
         ArchiveError::Io(error) => failed(&error),
+        ArchiveError::TooLarge(bound) => foreign::too_large(&bound),
         error => invalid(error.to_string()),
     })?;
     let export = ConversationExport::from_json(&content.text)?;

@@ -30,7 +30,7 @@ use serde_json::Value;
 use super::transcript::ConversationExport;
 use crate::error::{ApiError, ErrorKind};
 use conversation::ForeignConversation;
-use counted::{Counted, MAX_VALUES};
+pub use counted::{Counted, MAX_VALUES};
 
 /// Bytes of JSON that an import reads, unpacked.
 pub const MAX_BYTES: u64 = 1 << 30;
@@ -220,11 +220,6 @@ fn behind_mark(file: impl Read) -> impl BufRead {
     text
 }
 
-/// The JSON of one conversation on its way to the parser. A read fails beyond the values that an import may have.
-pub fn bounded(text: impl Read) -> impl Read {
-    Counted::new(text, 0, false)
-}
-
 /// JSON on its way to the parser.
 type Json<R> = Counted<Take<R>>;
 
@@ -283,7 +278,8 @@ impl ReadLimits {
     }
 }
 
-fn too_large(what: &str) -> ApiError {
+/// The refusal of a file that has more than `what`.
+pub fn too_large(what: &str) -> ApiError {
     let message = format!("the file has more than {what}: import it in parts");
     ApiError::new(ErrorKind::TooLarge, message).code("body_too_large")
 }
