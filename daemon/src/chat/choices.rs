@@ -110,9 +110,12 @@ impl Choices {
 
     /// Submits as many as the queue accepts. The rest wait while another turn of the request runs.
     fn start_later(&mut self) -> Result<(), (usize, TurnError)> {
-        while self.first_is_cached
-            && let Some(request) = self.later.front().map(Copies::first)
-        {
+        while self.first_is_cached {
+            // A copy has all tokens of the prompt, and this is asked at each token of the others.
+            if !self.running.is_empty() && self.engine.is_full() {
+                break;
+            }
+            let Some(request) = self.later.front().map(Copies::first) else { break };
             let submitted = self.engine.submit(request);
             if matches!(submitted, Err(TurnError::Busy { .. })) && !self.running.is_empty() {
                 break;

@@ -171,6 +171,11 @@ impl Engine {
         Ok(turn)
     }
 
+    /// Whether the queue is full: [`Self::submit`] would answer [`TurnError::Busy`] now.
+    pub fn is_full(&self) -> bool {
+        self.inner.waiting.load(Ordering::Acquire) >= self.inner.options.queue
+    }
+
     /// The pooled embedding of `tokens`, of length 1.
     ///
     /// # Errors
