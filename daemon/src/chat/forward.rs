@@ -223,6 +223,9 @@ fn set_choice(body: &mut Map<String, Value>, request: &ChatRequest) {
 
 /// Sets the parameters that anyone has set, under the client's name of the limit.
 fn set_shape(body: &mut Map<String, Value>, client: &Value, shape: &Shape) {
+    if shape.given.seed.is_none() {
+        body.shift_remove("seed"); // -1, which hobd takes for none.
+    }
     body.extend(shape.given.to_fields());
     const NEWER: &str = "max_completion_tokens";
     if client.get(NEWER).is_some_and(|limit| !limit.is_null())
@@ -267,7 +270,8 @@ fn check_followed(
     }
     let limit = shape.limit_of_tokens().filter(|_| !request::limits_tokens(kind));
     let end = shape.end_by_tokens().filter(|_| !request::ends_by_tokens(kind));
-    match limit.or(end) {
+    let time = shape.max_time_to_line.filter(|_| !request::limits_time(kind));
+    match limit.or(end).or(time.map(|_| "t_max_predict_ms")) {
         Some(field) => Err(unfollowed(field, "")),
         None => Ok(()),
     }

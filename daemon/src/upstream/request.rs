@@ -74,6 +74,11 @@ pub fn ends_by_tokens(kind: EngineKind) -> bool {
     matches!(kind, EngineKind::Vllm | EngineKind::Sglang | EngineKind::Hob)
 }
 
+/// Whether the engine has llama-server's field `t_max_predict_ms`.
+pub fn limits_time(kind: EngineKind) -> bool {
+    matches!(kind, EngineKind::LlamaServer | EngineKind::Hob)
+}
+
 /// Writes the parameters in the engine's own way.
 pub fn suit(body: &mut Value, kind: EngineKind) {
     let Some(body) = body.as_object_mut() else { return };
@@ -148,5 +153,7 @@ mod tests {
             assert!(ends_by_tokens(kind), "{kind:?}");
         }
         assert!(!ends_by_tokens(EngineKind::LlamaServer) && !ends_by_tokens(EngineKind::Other));
+        assert!(limits_time(EngineKind::LlamaServer) && limits_time(EngineKind::Hob));
+        assert!(!limits_time(EngineKind::Vllm) && !limits_time(EngineKind::Other));
     }
 }

@@ -78,10 +78,12 @@ fn vllm_gets_a_session_and_a_salt_for_what_is_private() {
     assert_ne!(salts[0].body["cache_salt"], salts[1].body["cache_salt"]);
     assert!(salts[0].body["cache_salt"].as_str().unwrap().len() == 32);
 
-    let mut grammar = ask("Hi");
-    grammar["grammar"] = "root ::= \"a\"".into();
-    let refused = world.front.client.call("POST", CHAT).json(&grammar).send();
-    assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("grammar")));
+    for (field, value) in [("grammar", json!("root ::= \"a\"")), ("t_max_predict_ms", json!(500))] {
+        let mut request = ask("Hi");
+        request[field] = value;
+        let refused = world.front.client.call("POST", CHAT).json(&request).send();
+        assert_eq!((refused.status, &refused.error()["param"]), (400, &json!(field)));
+    }
     let schema = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}});
     let mut form = ask("Hi");
     form["response_format"] = schema.clone();
