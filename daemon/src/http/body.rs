@@ -1,7 +1,8 @@
 //! Reads a request's body, bounded in size and time, and of the type that the route accepts.
 //!
 //! - JSON may come as any type: many clients send it as text or as a form.
-//! - A request without the token names no stored conversation: its text is for those who have the token.
+//! - A request without the token names no stored conversation, profile or document: their texts are for those who have
+//!   the token.
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::Shared;
 use super::guard::WithoutToken;
 use crate::chat::identity::{Identity, Session};
 use crate::error::{ApiError, ErrorKind};
+use crate::wire::hob::{ProfileChoice, profile_choice};
 
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
@@ -39,13 +41,36 @@ impl FromRequest<Shared> for JsonBody {
         let bytes = read_in_time(request, shared.limits).await?;
         let explained = |error| if is_announced { error } else { must_be("application/json") };
         let value = parsed(&bytes).map_err(explained)?;
-        if !has_token && Identity::of(&value, &session)?.named().is_some() {
-            let message = "a conversation needs the token: send `Authorization: Bearer <token>`";
-            let refused = ApiError::new(ErrorKind::Unauthorized, message);
-            return Err(refused.param("conversation").code("missing_token"));
+        if !has_token {
+            check_without_token(&value, &session)?;
         }
         Ok(Self { value, session })
     }
+}
+
+/// # Errors
+/// 401 with the field that names something stored.
+fn check_without_token(body: &Value, session: &Session) -> Result<(), ApiError> {
+    let (param, what) = if Identity::of(body, session)?.named().is_some() {
+        ("conversation".to_owned(), "conversation")
+    } else if matches!(profile_choice(body), Ok(ProfileChoice::Named(_))) {
+        ("hob.profile".to_owned(), "profile")
+    } else if let Some(path) = documents_of(body) {
+        (path, "document")
+    } else {
+        return Ok(());
+    };
+    let message = format!("a stored {what} needs the token: send `Authorization: Bearer <token>`");
+    Err(ApiError::new(ErrorKind::Unauthorized, message).param(param).code("missing_token"))
+}
+
+/// The first message that names documents.
+fn documents_of(body: &Value) -> Option<String> {
+    ["messages", "input"].into_iter().find_map(|list| {
+        let mut entries = body[list].as_array()?.iter();
+        let n = entries.position(|entry| !entry["hob"]["documents"].is_null())?;
+        Some(format!("{list}[{n}].hob.documents"))
+    })
 }
 
 /// Parses JSON.

@@ -303,6 +303,14 @@ fn without_the_token_only_programs_of_this_machine_reach_only_the_routes_of_olla
         assert_eq!(error(&call("POST", "/api/chat").json(&body).send()).0, 401, "{name}");
         assert_eq!(openais("/v1/chat/completions", &body).status, 401, "{name}");
     }
+    let document = json!({"role": "user", "content": "Hi", "hob": {"documents": ["a"]}});
+    for (name, value) in
+        [("hob", json!({"profile": "clerk"})), ("messages", json!([user("Hi"), document]))]
+    {
+        let mut body = stored.clone();
+        body[name] = value;
+        assert_eq!(openais("/v1/chat/completions", &body).status, 401, "{name}");
+    }
     let session = call("POST", "/api/chat").header("x-session-id", "room").json(&hello).send();
     assert_eq!(error(&session).0, 401);
 }
@@ -334,6 +342,8 @@ fn without_the_token_a_response_is_answered_that_stores_and_names_nothing() {
         ("conversation", json!("room")),
         ("input", json!([{"type": "item_reference", "id": item}])),
         ("input", json!([{"id": item}])),
+        ("input", json!([{"role": "user", "content": "Hi", "hob": {"documents": ["a"]}}])),
+        ("hob", json!({"profile": "clerk"})),
     ] {
         let mut body = body.clone();
         body[field] = value;

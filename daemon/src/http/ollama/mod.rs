@@ -2,7 +2,8 @@
 //!
 //! - A request becomes the body of a chat or a completion, which the parsers of OpenAI's API check; errors name
 //!   Ollama's fields. An answer becomes lines of JSON.
-//! - `model` chooses nothing: a daemon runs one model, and `/api/tags` lists it.
+//! - `model` chooses nothing: a daemon runs one model, and `/api/tags` lists it. With an upstream, it chooses of the
+//!   engine's models.
 //! - Every error below `/api/` is `{"error": "message"}`, also those of the layers in front of the routes.
 //!
 //! Reading order: `messages` and `request` (to OpenAI's form), `chat`, `generate`, `load` (empty requests,
