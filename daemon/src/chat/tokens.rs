@@ -41,6 +41,9 @@ impl Chat {
         self.name_documents(&mut resolved.request, &identity).await?;
         let extent = resolved.extent();
         let start = self.begin_turn(&resolved, &identity, &extent).await?;
+        // The length that an answer may have decides what is left out before it.
+        let model = self.shared.options.model_sampling.fields();
+        resolved.fill(start.sampling.as_ref(), model);
         let conversation = identity.pinned().cloned();
         let (adapters, keep) = (Adapters::default(), Retention::default());
         Ok(Job { resolved, start, extent, conversation, adapters, keep, ticket: None })
