@@ -76,6 +76,10 @@ impl<'a> Schema<'a> {
         self.schema.get(key)
     }
 
+    pub fn value(self) -> &'a Value {
+        self.schema
+    }
+
     /// The schemas that name a type or list values: itself, or those that it is one of, at any depth. Empty where they
     /// lead round in a circle.
     pub fn choices(self) -> Vec<Self> {

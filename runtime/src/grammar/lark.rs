@@ -20,6 +20,9 @@ pub(super) const NUMBER: &str = "/[0-9]{1,4}/";
 /// Items whose order is free within one rule: llguidance keeps a bit for each.
 const MAX_UNORDERED: usize = 64;
 
+/// Bytes of rules from which schemas get none of their own. llguidance refuses a grammar far below that.
+const MAX_BYTES: usize = 16 << 20;
+
 /// The rules of a grammar.
 pub(super) struct Lark<'a> {
     control: Control<'a>,
@@ -61,6 +64,11 @@ impl<'a> Lark<'a> {
     /// How many rules there are.
     pub fn len(&self) -> usize {
         self.count
+    }
+
+    /// Whether more schemas would only take memory: the grammar is refused.
+    pub fn is_full(&self) -> bool {
+        self.rules.len() > MAX_BYTES
     }
 
     /// Adds a rule. Returns its name.

@@ -97,3 +97,37 @@ fn a_value_of_gemma_follows_its_schema_or_has_any_depth() {
         assert_eq!(takes(&grammar, &call), is_taken, "{call}");
     }
 }
+
+fn lark_of(dialect: Dialect, parameters: Value) -> String {
+    let strictness = Strictness::Lenient;
+    let tool = ToolSignature { name: "f".to_owned(), parameters: Some(parameters), strictness };
+    let grammar = Grammar::tool_call(dialect, &[tool], Calls::One).unwrap();
+    grammar.to_lark(&|_| None)
+}
+
+#[test]
+fn parameters_do_not_multiply_definitions() {
+    let definitions = json!({"a": {"type": "object", "description": "a ".repeat(50_000)}});
+    for dialect in [Dialect::QwenCoder, Dialect::Gemma4, Dialect::Lfm2] {
+        let length = |schema: &dyn Fn(usize) -> Value| {
+            let properties = (0..400).map(|n| (format!("p{n}"), schema(n)));
+            let properties: serde_json::Map<String, Value> = properties.collect();
+            lark_of(dialect, json!({"properties": properties, "$defs": definitions})).len()
+        };
+        let alone = length(&|_| json!({"type": "integer"}));
+        assert!(alone < 1 << 20, "{dialect:?}: {alone} bytes");
+        let referring =
+            length(&|n| json!({"type": "integer", "not": {"$ref": "#/$defs/a"}, "maximum": n}));
+        assert!(referring < 17 << 20, "{dialect:?}: {referring} bytes");
+    }
+}
+
+#[test]
+fn alternatives_of_gemma_that_lead_to_themselves_are_any_value() {
+    let itself = vec![json!({"$ref": "#/$defs/m"}); 1000];
+    let parameters = json!({
+        "properties": {"a": {"$ref": "#/$defs/m"}}, "$defs": {"m": {"anyOf": itself}},
+    });
+    let lark = lark_of(Dialect::Gemma4, parameters);
+    assert!(lark.lines().count() < 50, "{lark}");
+}

@@ -56,7 +56,7 @@ pub(super) fn python_call(lark: &mut Lark<'_>, tool: &ToolSignature, schema: &Va
 /// JSON, which the models write too, or a value whose booleans and null are Python's. Of a schema that says more
 /// than [`FOLLOWED`], it is JSON.
 fn python_value(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) -> String {
-    let json = inner_json(root, schema);
+    let json = inner_json(lark, root, schema);
     let mut forms = vec![lark.rule(&json)];
     let schema = referred(root, schema);
     let says_more =
@@ -103,7 +103,7 @@ fn python_members(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usiz
     let other = allows_others(schema).then(|| {
         let others = &schema["additionalProperties"];
         let value = python_value(lark, root, others, depth + deeper_by(others));
-        let key = inner_json(root, &json!({"type": "string"}));
+        let key = inner_json(lark, root, &json!({"type": "string"}));
         format!("{} \": \" {value}", lark.rule(&key))
     });
     members(lark, &parameters(schema), other, ", ", item)
@@ -162,8 +162,9 @@ fn gemma_value(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) 
             forms.push(gemma_typed(lark, root, schema, name, depth + 1));
         }
     } else {
-        let of = |key: &str| schema[key].as_array();
-        for one in of("anyOf").or_else(|| of("oneOf")).into_iter().flatten() {
+        // Each once: alternatives of alternatives are many.
+        let others = within.choices().into_iter().map(Schema::value);
+        for one in others.filter(|one| !std::ptr::eq(*one, schema)) {
             forms.push(gemma_value(lark, root, one, depth + 1));
         }
     }
@@ -181,7 +182,10 @@ fn gemma_typed(
     let is_deep = depth > MAX_DEPTH || lark.len() > MAX_RULES;
     match name {
         "string" => gemma_text(lark),
-        "integer" | "number" | "boolean" | "null" => lark.rule(&inner_json(root, schema)),
+        "integer" | "number" | "boolean" | "null" => {
+            let json = inner_json(lark, root, schema);
+            lark.rule(&json)
+        }
         "array" if !is_deep => {
             let item = gemma_value(lark, root, &schema["items"], depth + 1);
             let item = lark.rule(&item);
@@ -204,7 +208,8 @@ fn gemma_any(lark: &mut Lark<'_>) -> String {
     lark.recursive_rule("any value of Gemma", |lark, any| {
         let text = gemma_text(lark);
         let scalar = json!({"type": ["number", "boolean", "null"]});
-        let scalar = lark.rule(&inner_json(&Value::Null, &scalar));
+        let scalar = inner_json(lark, &Value::Null, &scalar);
+        let scalar = lark.rule(&scalar);
         let member = lark.rule(&format!("{GEMMA_KEY} \":\" {any}"));
         format!(
             "{text} | {scalar} | \"[\" ({any} (\",\" {any})*)? \"]\" \

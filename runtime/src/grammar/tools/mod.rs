@@ -334,12 +334,14 @@ fn allows_others(schema: &Value) -> bool {
 }
 
 /// JSON of a schema within `root`, whose definitions it may name.
-fn inner_json(root: &Value, schema: &Value) -> String {
+fn inner_json(lark: &Lark<'_>, root: &Value, schema: &Value) -> String {
     let mut schema = match schema {
-        Value::Object(_) => schema.clone(),
+        Value::Object(_) if !lark.is_full() => schema.clone(),
         _ => json!({}),
     };
-    for key in ["$defs", "definitions", OPTIONS] {
+    // A tool may have many parameters beside large definitions.
+    let keys = if refers(&schema) { &["$defs", "definitions", OPTIONS][..] } else { &[OPTIONS] };
+    for &key in keys {
         if let Some(definitions) = root.get(key)
             && schema.get(key).is_none()
         {
@@ -347,6 +349,15 @@ fn inner_json(root: &Value, schema: &Value) -> String {
         }
     }
     json_rule(&schema)
+}
+
+/// Whether the schema, or one in it, refers to another one.
+fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.contains_key("$ref") || members.values().any(refers),
+        Value::Array(items) => items.iter().any(refers),
+        _ => false,
+    }
 }
 
 /// The texts that a schema allows, if it or each of its alternatives lists them and nothing else but null, which is

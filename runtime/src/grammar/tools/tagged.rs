@@ -95,11 +95,13 @@ fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: 
     let is_inner = form.nests && !is_scalar(schema);
     let json = if is_inner {
         lark.until(end)
+    } else if kind == Kind::Text {
+        String::new()
     } else {
         // A text among other values is written as one.
         let json = match kind {
-            Kind::Any => inner_json(root, &json!({"type": OTHER_TYPES})),
-            _ => inner_json(root, schema),
+            Kind::Any => inner_json(lark, root, &json!({"type": OTHER_TYPES})),
+            _ => inner_json(lark, root, schema),
         };
         let json = lark.rule(&json);
         format!("{json} {}", lark.text(&framed_end))
