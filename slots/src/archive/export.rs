@@ -94,8 +94,9 @@ fn model_of(
     conversations: &[ConversationId],
     wanted: Option<ModelHash>,
 ) -> Result<ModelHash, ArchiveError> {
+    let drafts = |model: &ModelHash| reader.read_model_toml(*model).is_ok_and(|it| it.drafts);
     let mut all = reader.models()?;
-    all.retain(|model| wanted.is_none_or(|wanted| wanted == *model));
+    all.retain(|model| wanted.map_or_else(|| !drafts(model), |wanted| wanted == *model));
     let mut models = all.clone();
     for id in conversations {
         let is_there =
@@ -109,10 +110,6 @@ fn model_of(
             return Err(ArchiveError::OtherModel { conversation, theirs, models });
         }
         models.retain(|model| theirs.contains(model));
-    }
-    let drafts = |model: &ModelHash| reader.read_model_toml(*model).is_ok_and(|it| it.drafts);
-    if models.iter().any(|model| !drafts(model)) {
-        models.retain(|model| !drafts(model));
     }
     match (&models[..], conversations.first()) {
         (&[model], Some(_)) => Ok(model),

@@ -149,6 +149,12 @@ fn beside_kv_of_a_draft_model_that_of_the_model_is_exported() {
     from.store.put_slot(draft_model.hash(), &drafts).unwrap();
     to.import(&from.export(&["one"]), ImportOptions::default()).unwrap();
     assert_eq!(to.slot("one"), SlotRecord { used_at: NOW, ..from.slot("one") });
+    let alone = SlotRecord::empty(id("two"), TtlClass::Long, Timestamp(60));
+    from.store.put_slot(draft_model.hash(), &alone).unwrap();
+    for names in [&["one", "two"][..], &["two"]] {
+        let told = from.try_export(names).unwrap_err().to_string();
+        assert!(told.contains("`two` has no saved KV"), "{told}");
+    }
 }
 
 #[test]
