@@ -158,7 +158,6 @@ fn leave_devices(
     *core.busy_status.lock() = None;
     match left {
         Ok(true) => {
-            core.warm_up = None; // The device's.
             residency.send_replace(Residency::Resident);
             Ok(())
         }

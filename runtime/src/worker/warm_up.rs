@@ -6,7 +6,8 @@
 //!   large, until one takes as long as an arrival may wait for a micro-batch.
 //! - A micro-batch begins only while no turn runs or waits. The rows are in the scratch sequence.
 //! - A driver that compiles kernels may take minutes for one: others read the status from before.
-//! - Once a process: a context that is made again finds the kernels loaded.
+//! - Once a process: a context that is made again finds the kernels loaded. A model that has left its device is warmed
+//!   up when it is back.
 
 use std::time::Instant;
 
@@ -42,7 +43,10 @@ impl WarmUp {
 impl Worker<'_> {
     /// Whether there is a micro-batch of the warm-up left, and nothing else to do.
     pub(super) fn may_warm_up(&self) -> bool {
-        self.core.warm_up.is_some() && self.queue.is_empty() && self.running().is_empty()
+        self.core.warm_up.is_some()
+            && self.queue.is_empty()
+            && self.running().is_empty()
+            && self.core.model.offload().is_some()
     }
 
     /// Computes its next micro-batch.
