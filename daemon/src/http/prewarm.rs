@@ -31,8 +31,7 @@ pub async fn prewarm(
     if let Some(list) = fields.list("documents")? {
         return prewarm_documents::prewarm(documents, &fields, list, wait).await;
     }
-    let computes = fields.boolean("compute")?.unwrap_or(true);
-    if !computes {
+    if !fields.boolean("compute")?.unwrap_or(true) {
         let identity = Identity::of(&body.value, &body.session)?;
         let has_messages = fields.list("messages")?.is_some_and(|list| !list.is_empty());
         // A hint has no text: without messages there is no prompt to restore.
@@ -48,10 +47,8 @@ pub async fn prewarm(
     if wait {
         let mut answer = chat.prewarm(&body.value, &body.session).await?;
         answer.collect().await?;
-        let (usage, hob) = (answer.usage(), answer.hob());
-        // Another prompt of the hint may be saved than this one.
-        let hot = computes || usage.cached > 0;
-        let body = json!({"object": OBJECT, "hot": hot, "usage": usage.to_json(), "hob": hob});
+        let (usage, hob) = (answer.usage().to_json(), answer.hob());
+        let body = json!({"object": OBJECT, "hot": true, "usage": usage, "hob": hob});
         return Ok(Json(body).into_response());
     }
     let begun = chat.prewarm_unattended(&body.value, &body.session).await;

@@ -102,9 +102,6 @@ fn without_computing_a_hint_s_saved_kv_is_restored(model: &str) {
     for nothing in [prewarm("other", &messages), prewarm("app", &Value::Null)] {
         assert_eq!((&nothing["hot"], &nothing["hob"]), (&json!(false), &Value::Null));
     }
-    let other = json!([{"role": "user", "content": "Which of my chairs is the oldest?"}]);
-    let nothing = prewarm("app", &other);
-    assert_eq!((&nothing["hot"], tokens(&nothing, "computed")), (&json!(false), 0), "{nothing}");
     let restored = prewarm("app", &messages);
     assert_eq!((&restored["hot"], tokens(&restored, "computed")), (&json!(true), 0), "{restored}");
     assert!(tokens(&restored, "disk") > 64, "{restored}");
