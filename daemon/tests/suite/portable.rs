@@ -270,6 +270,7 @@ fn a_body_that_is_no_export_is_refused_and_changes_nothing() {
     };
     let document = document.as_bytes();
     let text = ("conversation.json", document);
+    let many_values = format!("[{}0]", "0,".repeat(8 << 20));
     for (kind, body, code) in [
         (JSON, b"{".to_vec(), "invalid_json"),
         (JSON, b"{}".to_vec(), "invalid_document"),
@@ -283,6 +284,7 @@ fn a_body_that_is_no_export_is_refused_and_changes_nothing() {
         (TAR, archive(&[text, ("slots/bundle.tar", b"x")]), "invalid_archive"),
         (TAR, archive(&[text, ("slots/bundle.tar", &foreign)]), "invalid_archive"),
         (TAR, archive(&[("conversation.json", b"{}")]), "missing"),
+        (TAR, archive(&[("conversation.json", many_values.as_bytes())]), "body_too_large"),
     ] {
         let refused = there.import(kind, body);
         assert_eq!(refused.error()["code"], code, "{}", refused.text());

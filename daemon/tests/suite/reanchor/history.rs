@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Chat, FACT, SYSTEM, check, number, start, tokens, words};
+use super::{CTX, Chat, FACT, SYSTEM, check, merged, number, start, tokens, words};
 
 #[test]
 fn a_later_append_that_does_not_say_so_has_the_same_messages_and_computes_them_exactly() {
@@ -134,4 +134,26 @@ fn an_export_and_a_fork_go_on_in_the_same_timeline() {
         assert_eq!(&again["hob"]["left_out"], left, "{name}: {again}");
         assert_eq!(number(&again["usage"]["prompt_tokens"]), prompt, "{name}: {again}");
     }
+}
+
+#[test]
+fn a_counted_prompt_leaves_the_answer_the_room_that_the_chat_leaves_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path(), &[]);
+    let client = &hobd.client;
+    let body = json!({
+        "conversation": "c", "hob": {"append": true, "beyond": "reanchor"},
+        "messages": [{"role": "user", "content": "word ".repeat(18)}],
+    });
+    let prompt_tokens = || number(&client.chat(&body)["usage"]["prompt_tokens"]);
+    client.chat(&merged(body.clone(), &json!({"max_tokens": 4})));
+    let sampling = json!({"sampling": {"max_tokens": 16}});
+    let changed = client.call("PATCH", "/v1/conversations/c").json(&sampling).send();
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    // An answer without a length would have a quarter of the context.
+    while prompt_tokens() < CTX * 3 / 4 - 100 {}
+    let counted = client.post("/v1/chat/completions/input_tokens", &body)["input_tokens"].clone();
+    let asked = prompt_tokens();
+    assert_eq!(number(&counted), asked);
+    assert!(asked > CTX * 3 / 4, "{asked}");
 }

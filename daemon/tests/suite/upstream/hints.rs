@@ -58,11 +58,13 @@ fn vllm_gets_a_session_and_a_salt_for_what_is_private() {
     let mut request = in_conversation("diary");
     request["model"] = "second".into();
     request["min_tokens"] = 3.into();
+    request["seed"] = (-1).into();
     request["repeat_penalty"] = 1.5.into();
     let asked = world.asked(&request);
     assert_eq!(asked.body["model"], "second");
     assert_eq!(asked.body["messages"], json!([user("Hi")]));
     assert_eq!(asked.body["min_tokens"], 3, "a field of the engine goes on");
+    assert_eq!(asked.body["seed"], Value::Null, "-1 is none");
     assert_eq!(asked.body["repetition_penalty"], 1.5);
     assert_eq!(asked.body["cache_salt"], Value::Null);
     let session = asked.header("x-session-id").unwrap().to_owned();
