@@ -55,7 +55,8 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
     let lengths = warm.map(|step| step.prompt_tokens);
     let mut newest = warm.map(|step| step.computed_tokens);
     let mut in_engine = |name: &str, side: &Side, computed: [usize; 3]| -> Result<[Step; 3]> {
-        in_process(&engine, name, tokens_of(side, &opening(name, bench))?, computed, &mut words)
+        let (cold, [_, questions @ ..]) = (tokens_of(side, &opening(name, bench))?, computed);
+        in_process(&engine, name, cold, questions, &mut words)
     };
     in_engine("warm", &side, newest)?;
     let mut computed = [[0; 3]; 2];
@@ -136,13 +137,12 @@ fn over_http(side: &Side, name: &str, bench: &Bench) -> Result<[Step; 3]> {
     Ok([say(opening(name, bench), 1)?, say(question(1), 1)?, say(question(2), ANSWER)?])
 }
 
-/// Measures in the engine, without HTTP: a `cold` prompt, and follow-ups that compute as many tokens as those of
-/// `computed`.
+/// Measures in the engine, without HTTP: a `cold` prompt, and follow-ups that compute as many tokens as `questions` says.
 fn in_process(
     engine: &Engine,
     name: &str,
     cold: Vec<Token>,
-    computed: [usize; 3],
+    questions: [usize; 2],
     words: &mut Words,
 ) -> Result<[Step; 3]> {
     let mut timeline = cold;
@@ -156,5 +156,5 @@ fn in_process(
         let computed_tokens = report.tokens.computed;
         Ok(Step { ms: took.as_secs_f64() * 1e3, prompt_tokens, computed_tokens })
     };
-    Ok([say(0, 1)?, say(computed[1], 1)?, say(computed[2], ANSWER)?])
+    Ok([say(0, 1)?, say(questions[0], 1)?, say(questions[1], ANSWER)?])
 }
