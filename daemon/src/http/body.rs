@@ -60,8 +60,13 @@ fn check_without_token(body: &Value, session: &Session) -> Result<(), ApiError> 
     } else {
         return Ok(());
     };
-    let message = format!("a stored {what} needs the token: send `Authorization: Bearer <token>`");
-    Err(ApiError::new(ErrorKind::Unauthorized, message).param(param).code("missing_token"))
+    Err(needs_token(param, &format!("a stored {what} needs the token: send")))
+}
+
+/// `message`: what needs the token, up to the header that has it.
+pub(super) fn needs_token(param: impl Into<String>, message: &str) -> ApiError {
+    let message = format!("{message} `Authorization: Bearer <token>`");
+    ApiError::new(ErrorKind::Unauthorized, message).param(param).code("missing_token")
 }
 
 /// The first message that names documents.

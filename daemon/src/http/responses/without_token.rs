@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use super::references::is_reference;
-use crate::error::{ApiError, ErrorKind};
+use crate::error::ApiError;
+use crate::http::body::needs_token;
 
 /// # Errors
 /// 401 with the field that needs the token.
@@ -12,26 +13,20 @@ pub fn check(body: &Value) -> Result<(), ApiError> {
     let is_given = |name: &&str| body.get(*name).is_some_and(|value| !value.is_null());
     if let Some(name) = ["previous_response_id", "conversation"].into_iter().find(is_given) {
         let message = format!("`{name}` names stored text, which needs the token: send");
-        return Err(refused(name, message));
+        return Err(needs_token(name, &message));
     }
     let items = body.get("input").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if let Some(n) = items.iter().position(is_reference) {
         let path = format!("input[{n}]");
         let message = format!("`{path}` names a stored item, which needs the token: send");
-        return Err(refused(path, message));
+        return Err(needs_token(path, &message));
     }
     if body.get("store") != Some(&Value::Bool(false)) {
         let message = "a response is stored unless `store` is false, and a stored one needs the token: \
                        send `\"store\": false` or";
-        return Err(refused("store", message.to_owned()));
+        return Err(needs_token("store", message));
     }
     Ok(())
-}
-
-/// `message`: what needs the token, up to the header that has it.
-fn refused(param: impl Into<String>, mut message: String) -> ApiError {
-    message.push_str(" `Authorization: Bearer <token>`");
-    ApiError::new(ErrorKind::Unauthorized, message).param(param).code("missing_token")
 }
 
 #[cfg(test)]
@@ -39,6 +34,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn a_request_without_the_token_names_and_stores_nothing() {
