@@ -9,6 +9,7 @@ use hob_slots::Token;
 use super::assembly::Reading;
 use crate::error::ApiError;
 use crate::wire::chat::ChatRequest;
+use crate::wire::fields::unsupported;
 use crate::wire::form::{AnswerForm, Form};
 use crate::wire::tools::{Tool, ToolChoice};
 
@@ -64,8 +65,12 @@ fn calls(request: &ChatRequest) -> Calls {
 /// The grammar of a form.
 ///
 /// # Errors
-/// Names the field that demands it.
+/// Names the field that demands it, or the option of it that only another engine follows.
 pub fn of_form(demanded: &AnswerForm) -> Result<Grammar, ApiError> {
+    if let Some(option) = &demanded.foreign {
+        let message = format!("`{option}` is not supported: leave it out");
+        return Err(unsupported(option.clone(), message));
+    }
     let grammar = match &demanded.form {
         Form::JsonObject => Ok(Grammar::json_object()),
         Form::Schema(schema, strictness) => Grammar::json_schema(schema, *strictness),

@@ -16,6 +16,9 @@ pub struct AnswerForm {
     pub form: Form,
     /// The path of the field, for errors.
     pub field: String,
+    /// The path of an option that changes which texts the form allows, and which only the engine that invented it
+    /// follows.
+    pub foreign: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -69,20 +72,23 @@ const STRUCTURED: [(&str, Read); 5] = [
     ("json_object", json_object),
 ];
 
-/// What chooses among vLLM's own ways to follow a form.
-const WITHOUT_MEANING: [&str; 4] = [
-    "disable_fallback",
-    "disable_any_whitespace",
-    "disable_additional_properties",
-    "whitespace_pattern",
-];
+/// What chooses among vLLM's own ways to follow a form. Objects are closed anyway.
+const WITHOUT_MEANING: [&str; 2] = ["disable_fallback", "disable_additional_properties"];
+
+/// The options of others beside their fields, and within `structured_outputs`.
+const FOREIGN: [&str; 2] = ["grammar_lazy", "guided_whitespace_pattern"];
+const FOREIGN_STRUCTURED: [&str; 2] = ["disable_any_whitespace", "whitespace_pattern"];
 
 /// The form that a body demands; `None`: any text.
 pub fn answer_form(fields: &Fields<'_>) -> Result<Option<AnswerForm>, ApiError> {
-    only_one(fields, &FIELDS)
+    only_one(fields, &FIELDS, &FOREIGN)
 }
 
-fn only_one(fields: &Fields<'_>, read: &[(&str, Read)]) -> Result<Option<AnswerForm>, ApiError> {
+fn only_one(
+    fields: &Fields<'_>,
+    read: &[(&str, Read)],
+    foreign: &[&str],
+) -> Result<Option<AnswerForm>, ApiError> {
     let mut found: Option<AnswerForm> = None;
     for (name, read) in read {
         let Some(value) = fields.get(name) else { continue };
@@ -94,11 +100,15 @@ fn only_one(fields: &Fields<'_>, read: &[(&str, Read)]) -> Result<Option<AnswerF
         }
         found = Some(form);
     }
+    let is_asked = |name: &&&str| fields.get(name).is_some_and(|value| *value != false);
+    if let (Some(found), Some(name)) = (&mut found, foreign.iter().find(is_asked)) {
+        found.foreign = Some(fields.path(name));
+    }
     Ok(found)
 }
 
 fn demanded(form: Form, path: &str) -> Result<Option<AnswerForm>, ApiError> {
-    Ok(Some(AnswerForm { form, field: path.to_owned() }))
+    Ok(Some(AnswerForm { form, field: path.to_owned(), foreign: None }))
 }
 
 fn response_format(value: &Value, path: &str) -> Result<Option<AnswerForm>, ApiError> {
@@ -201,7 +211,9 @@ fn choice(value: &Value, path: &str) -> Result<Option<AnswerForm>, ApiError> {
 fn structured_outputs(value: &Value, path: &str) -> Result<Option<AnswerForm>, ApiError> {
     let fields = Fields::of(value, path)?;
     let is_known = |name: &str| {
-        WITHOUT_MEANING.contains(&name) || STRUCTURED.iter().any(|(known, _)| *known == name)
+        WITHOUT_MEANING.contains(&name)
+            || FOREIGN_STRUCTURED.contains(&name)
+            || STRUCTURED.iter().any(|(known, _)| *known == name)
     };
     let unknown = fields.object().keys().find(|name| !is_known(name) && fields.get(name).is_some());
     if let Some(unknown) = unknown {
@@ -209,7 +221,7 @@ fn structured_outputs(value: &Value, path: &str) -> Result<Option<AnswerForm>, A
         let message = format!("`{path}` is not supported: use json, regex, choice or grammar");
         return Err(unsupported(path, message));
     }
-    only_one(&fields, &STRUCTURED)
+    only_one(&fields, &STRUCTURED, &FOREIGN_STRUCTURED)
 }
 
 /// vLLM's older name of a form that Hob does not have.
@@ -278,7 +290,7 @@ mod tests {
                 lenient,
             ),
         ] {
-            let expected = AnswerForm { form: expected, field: field.to_owned() };
+            let expected = AnswerForm { form: expected, field: field.to_owned(), foreign: None };
             assert_eq!(read(body.clone()).unwrap(), Some(expected), "{body}");
         }
         for nothing in [
@@ -288,6 +300,32 @@ mod tests {
         ] {
             assert_eq!(read(nothing.clone()).unwrap(), None, "{nothing}");
         }
+    }
+
+    #[test]
+    fn options_of_others_that_change_the_form_are_named() {
+        for (mut body, option, path) in [
+            (json!({"grammar": "root ::= \"a\""}), "grammar_lazy", "grammar_lazy"),
+            (json!({"guided_json": {}}), "guided_whitespace_pattern", "guided_whitespace_pattern"),
+            (
+                json!({"structured_outputs": {"json": {}}}),
+                "disable_any_whitespace",
+                "structured_outputs.disable_any_whitespace",
+            ),
+        ] {
+            for (value, expected) in
+                [(json!(true), Some(path)), (json!(false), None), (Value::Null, None)]
+            {
+                let within = body.get_mut("structured_outputs");
+                *(match within {
+                    Some(structured) => &mut structured[option],
+                    None => &mut body[option],
+                }) = value;
+                let form = read(body.clone()).unwrap().unwrap();
+                assert_eq!(form.foreign.as_deref(), expected, "{body}");
+            }
+        }
+        assert_eq!(read(json!({"grammar_lazy": true})).unwrap(), None);
     }
 
     #[test]
