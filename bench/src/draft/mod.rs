@@ -95,6 +95,9 @@ struct Case {
     name: &'static str,
     bar: Option<f64>,
     request: TurnRequest,
+    /// Ratio of the round before the others, in which the prompts become hot and the engine learns what rows and
+    /// guesses take.
+    at_first: f64,
     on: Vec<Answer>,
     off: Vec<Answer>,
 }
@@ -200,7 +203,8 @@ fn compare(
             let (on, off) = (with.per_second, without.per_second);
             eprintln!("round {round}, {}: {off:.1} and {on:.1} tok/s", case.name);
             if round == 0 {
-                continue; // The prompts became hot, and the engine learned what rows take.
+                case.at_first = on / off;
+                continue;
             }
             case.on.push(with);
             case.off.push(without);
@@ -215,7 +219,11 @@ fn compare(
 fn free_text(model: &dyn Model, name: &'static str, bar: f64, options: &Options) -> Case {
     let story = model.tokenize(STORY, true, true);
     let request = request("story", &story, options.tokens);
-    Case { name, bar: Some(bar), request, on: Vec::new(), off: Vec::new() }
+    case(name, Some(bar), request)
+}
+
+fn case(name: &'static str, bar: Option<f64>, request: TurnRequest) -> Case {
+    Case { name, bar, request, at_first: 0.0, on: Vec::new(), off: Vec::new() }
 }
 
 fn cases(model: &dyn Model, options: &Options) -> Vec<Case> {
@@ -233,7 +241,6 @@ fn cases(model: &dyn Model, options: &Options) -> Vec<Case> {
     let forced = Arc::new(Grammar::lark(format!("start: {}", edited.join(" "))));
     let story = model.tokenize(STORY, true, true);
     let drawn = Sampling { seed: Some(7), ..Sampling::default() };
-    let case = |name, bar, request| Case { name, bar, request, on: Vec::new(), off: Vec::new() };
     let edit =
         TurnRequest { grammar: Some(forced), ignore_eog: false, ..request("edit", &file, 4096) };
     let (free, bar) = if options.model == Shape::QWEN3_5_0_8B_RIGHT.name {
@@ -275,11 +282,11 @@ fn answer(engine: &Engine, request: &TurnRequest) -> Result<Answer> {
 
 fn print(cases: &[Case], options: &Options) -> Result<()> {
     println!(
-        "| answer | tokens | tok/s without | tok/s with | ratio | bar | drafted | accepted | equal |"
+        "| answer | tokens | tok/s without | tok/s with | at first | ratio | bar | drafted | accepted | equal |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---|");
     let mut missed = Vec::new();
-    for Case { name, bar, on, off, .. } in cases {
+    for Case { name, bar, at_first, on, off, .. } in cases {
         let pairs = || on.iter().zip(off);
         let speed = |answers: &[Answer]| median(answers.iter().map(|answer| answer.per_second));
         let ratio = median(pairs().map(|(on, off)| on.per_second / off.per_second));
@@ -287,7 +294,7 @@ fn print(cases: &[Case], options: &Options) -> Result<()> {
         let counts = on.last().map(|answer| answer.drafts).unwrap_or_default();
         let tokens = on.last().map_or(0, |answer| answer.tokens.len());
         println!(
-            "| {name} | {tokens} | {:.1} | {:.1} | {ratio:.2} | {} | {} | {} | {} |",
+            "| {name} | {tokens} | {:.1} | {:.1} | {at_first:.2} | {ratio:.2} | {} | {} | {} | {} |",
             speed(off),
             speed(on),
             bar.map_or_else(String::new, |bar| format!("{bar:.2}")),
