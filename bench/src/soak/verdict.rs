@@ -67,7 +67,11 @@ impl Verdict {
             shown(slope.low),
             shown(slope.high),
             shown(*growth),
-            if *grows { "GROWS" } else { "flat" }
+            match (*grows, *growth > 0.0) {
+                (true, _) => "GROWS",
+                (false, true) => "grows within the allowance",
+                (false, false) => "flat",
+            }
         )
     }
 
