@@ -260,6 +260,26 @@ fn devices_their_memory_and_the_layers_on_them_are_said() {
 }
 
 #[test]
+fn guesses_and_how_many_were_right_are_said() {
+    let home = Home::new();
+    let status = json!({
+        "counters": {"drafted_tokens": 1_200, "accepted_tokens": 900},
+        "draft_model": {"name": "small.gguf", "drafted_tokens": 40, "accepted_tokens": 30},
+        "mtp": {"drafted_tokens": 7, "accepted_tokens": 5},
+    });
+    let _daemon = Daemon::new(&home).answer("GET /v1/status", 200, status);
+    let said = home.hob(&["status"]).ok();
+    for words in ["900 of 1,200 guessed", "small.gguf, 30 of 40 guessed", "5 of 7 guessed"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let refused = json!({"mtp": {"refused": "no memory"}, "draft_model": {"name": "s", "refused": "no pair"}});
+    let _daemon = Daemon::new(&home).answer("GET /v1/status", 200, refused);
+    let said = home.hob(&["status"]).ok();
+    assert!(said.contains("guess nothing: no memory"), "{said}");
+    assert!(said.contains("s does not draft: no pair"), "{said}");
+}
+
+#[test]
 fn the_memory_of_the_running_model_counts_for_another_one() {
     let home = Home::new();
     fs::create_dir_all(home.path("data/models")).unwrap();
