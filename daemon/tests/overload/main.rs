@@ -306,13 +306,14 @@ fn a_stop_under_the_load_of_two_hundred_clients_loses_no_text() {
     });
 
     let hobd = launch.start();
-    let (mut whole, mut broken) = (0, 0);
+    let (mut whole, mut broken, mut newest) = (0, 0, String::new());
     for (number, round, turn) in turns {
         let path = format!("/v1/conversations/{}", conversation(number, round));
         let text = numbered(number, round);
         match turn {
             Turn::Whole(said) => {
                 whole += 1;
+                newest = conversation(number, round);
                 assert_eq!(said, text);
                 let stored = hobd.client.get(&path)["messages"][1].clone();
                 assert_eq!(
@@ -333,6 +334,14 @@ fn a_stop_under_the_load_of_two_hundred_clients_loses_no_text() {
         }
     }
     assert!(whole > 20, "{whole} whole");
+    let mut next = body("and then?");
+    next["conversation"] = newest.into();
+    next["hob"] = json!({"append": true});
+    next["stream"] = false.into();
+    let usage =
+        hobd.client.call("POST", "/v1/chat/completions").json(&next).send().json()["usage"].clone();
+    let (all, cached) = (&usage["prompt_tokens"], &usage["prompt_tokens_details"]["cached_tokens"]);
+    assert!(cached.as_u64() > all.as_u64().map(|all| all / 2), "its KV is on disk: {usage}");
     println!("stopped after {took:?}; {whole} whole and {broken} broken answers are stored");
 }
 
