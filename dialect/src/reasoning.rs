@@ -22,7 +22,8 @@ pub(crate) fn written_marks() -> impl Iterator<Item = (&'static str, &'static st
 }
 
 /// The text that a model has written for this answer, as far as its marks are known.
-/// `starts_in_reasoning`: as for [`Parser::new`](crate::Parser::new). Calls are not written.
+/// `starts_in_reasoning`: as for [`Parser::new`](crate::Parser::new). Calls are not written, nor is
+/// reasoning where the model has none and the prompt does not open it.
 pub fn written(
     dialect: Dialect,
     starts_in_reasoning: bool,
@@ -30,29 +31,21 @@ pub fn written(
     content: &str,
 ) -> String {
     let form = dialect.form();
-    let (open, close) = form.reasoning;
-    let has_reasoning = starts_in_reasoning || !reasoning.is_empty();
+    let (open, close) = form.written_reasoning;
+    let writes_reasoning = starts_in_reasoning || !(reasoning.is_empty() || open.is_empty());
     let mut text = String::new();
-    if let Call::Channel(channels) = &form.call {
-        if has_reasoning && !starts_in_reasoning {
-            text.push_str(open);
-        }
+    if writes_reasoning {
+        text.push_str(if starts_in_reasoning { "" } else { open });
         text.push_str(reasoning);
-        if has_reasoning && !content.is_empty() {
-            let close = if channels.between.starts_with(close) { "" } else { close };
-            text.push_str(&format!("{close}{}", channels.between));
-        }
-        if !content.is_empty() {
-            text.push_str(&format!("{}{content}", form.before_text));
-        }
+    }
+    if content.is_empty() {
         return text;
     }
-    if !reasoning.is_empty() && !starts_in_reasoning {
-        text = format!("{open}\n");
+    if writes_reasoning {
+        text.push_str(close);
     }
-    text.push_str(reasoning);
-    if has_reasoning && !content.is_empty() {
-        text.push_str(&format!("\n{close}\n\n{}", form.before_text));
+    if writes_reasoning || matches!(form.call, Call::Channel(_)) {
+        text.push_str(form.before_text);
     }
     text.push_str(content);
     text

@@ -36,6 +36,7 @@ pub struct Channels {
 pub const HARMONY: Form = Form {
     shown_by: &["<|channel|>", "<|message|>"],
     reasoning: ("<|channel|>analysis<|message|>", "<|end|>"),
+    written_reasoning: ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"),
     before_text: "<|channel|>final<|message|>",
     behind: &["<|call|>", "<|end|>", "<|return|>"],
     call: Call::Channel(Channels {
@@ -73,6 +74,7 @@ pub const HARMONY: Form = Form {
 pub const MUSE: Form = Form {
     shown_by: &["<atem:function_calls>"],
     reasoning: (" to=self<|message|>", "<|eom|>"),
+    written_reasoning: (" to=self<|message|>", "<|eom|><|start|>assistant"),
     before_text: " to=user<|message|>",
     before: &["<atem:function_calls>"],
     open: "<atem:invoke name=\"",
@@ -97,6 +99,7 @@ pub const MUSE: Form = Form {
 /// "all\ntext>>>name\n{…}". The prompt ends with `>>>`.
 pub const FUNCTIONARY32: Form = Form {
     shown_by: &[">>>all", "recipient"],
+    written_reasoning: ("", ">>>"),
     before_text: "all\n",
     call: Call::Channel(Channels {
         starts: &[">>>"],

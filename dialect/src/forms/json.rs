@@ -1,6 +1,6 @@
 //! Calls as JSON objects.
 
-use super::{Call, Form, Json, Named};
+use super::{Call, Form, Json, Named, THINK, THINK_LINES};
 
 /// No calls.
 pub const PLAIN: Form = Form::BASE;
@@ -27,6 +27,7 @@ pub const LLAMA3: Form = Form {
 pub const MISTRAL: Form = Form {
     shown_by: &["[TOOL_CALLS]"],
     reasoning: ("[THINK]", "[/THINK]"),
+    written_reasoning: ("[THINK]", "[/THINK]"),
     open: "[TOOL_CALLS]",
     call: Call::Json(Json {
         named: Some(Named {
@@ -61,6 +62,7 @@ pub const APRIEL: Form = Form {
 pub const APRIEL16: Form = Form {
     shown_by: &["[BEGIN FINAL RESPONSE]", "<|begin_assistant|>"],
     reasoning: ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
+    written_reasoning: ("Here are my reasoning steps:\n", "\n[BEGIN FINAL RESPONSE]\n"),
     ..APRIEL
 };
 
@@ -68,6 +70,7 @@ pub const APRIEL16: Form = Form {
 pub const COMMAND: Form = Form {
     shown_by: &["<|START_ACTION|>"],
     reasoning: ("<|START_THINKING|>", "<|END_THINKING|>"),
+    written_reasoning: ("<|START_THINKING|>", "<|END_THINKING|>"),
     silent: &["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"],
     open: "<|START_ACTION|>",
     behind: &["<|END_ACTION|>"],
@@ -96,17 +99,23 @@ pub const FIREFUNCTION: Form = Form {
 /// `<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": …, "arguments": {…}}`
 pub const GIGACHAT3: Form = Form {
     shown_by: &["function call", "<|role_sep|>"],
+    written_reasoning: ("", THINK_LINES.1),
     open: "<|message_sep|>\n\nfunction call<|role_sep|>\n",
     ..Form::BASE
 };
 
 /// `<|function_call|>{"name": …, "arguments": {…}}`
-pub const GIGACHAT31: Form =
-    Form { shown_by: &["<|function_call|>"], open: "<|function_call|>", ..Form::BASE };
+pub const GIGACHAT31: Form = Form {
+    shown_by: &["<|function_call|>"],
+    written_reasoning: ("", THINK_LINES.1),
+    open: "<|function_call|>",
+    ..Form::BASE
+};
 
 /// `<|tool_call|>[{"name": …, "arguments": {…}}]`
 pub const GRANITE3: Form = Form {
     shown_by: &["<|tool_call|>"],
+    written_reasoning: THINK,
     open: "<|tool_call|>",
     behind: &["<|/tool_call|>"],
     call: Call::Json(Json::LIST),
@@ -117,6 +126,7 @@ pub const GRANITE3: Form = Form {
 pub const APERTUS: Form = Form {
     shown_by: &["<|tools_prefix|>"],
     reasoning: ("<|inner_prefix|>", "<|inner_suffix|>"),
+    written_reasoning: ("<|inner_prefix|>", "<|inner_suffix|>"),
     open: "<|tools_prefix|>",
     behind: &["<|tools_suffix|>"],
     call: Call::Json(Json { is_keyed: true, ..Json::LIST }),

@@ -1,10 +1,11 @@
 //! Calls in another notation than JSON.
 
-use super::{Call, Form, Notation};
+use super::{Call, Form, Notation, THINK};
 
 /// `<|tool_call_start|>[name(key="value"), …]<|tool_call_end|>`
 pub const LFM2: Form = Form {
     shown_by: &["ist of tools: "],
+    written_reasoning: THINK,
     open: "<|tool_call_start|>",
     behind: &["<|tool_call_end|>"],
     around_calls: ("", "<|tool_call_end|>"),
@@ -16,6 +17,7 @@ pub const LFM2: Form = Form {
 pub const GEMMA4: Form = Form {
     shown_by: &["<|tool_call>"],
     reasoning: ("<|channel>thought", "<channel|>"),
+    written_reasoning: ("<|channel>thought\n", "<channel|>"),
     // Without reasoning, the model opens and closes it, or closes it only.
     silent: &[
         "<|channel><|channel>thought\n<channel|>",

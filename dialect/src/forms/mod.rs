@@ -22,6 +22,9 @@ pub struct Form {
     pub unless: &'static [&'static str],
     /// Opens and closes reasoning.
     pub reasoning: (&'static str, &'static str),
+    /// Stand before reasoning and between it and the content, as the model writes them. Where the first
+    /// is empty, the model does not reason, and reasoning of another model is left out.
+    pub written_reasoning: (&'static str, &'static str),
     /// Opens the content, as the model writes it; behind reasoning, if the form has no channels. Ends
     /// reasoning too.
     pub before_text: &'static str,
@@ -131,12 +134,16 @@ pub enum Notation {
 /// What most models have around their reasoning.
 pub const THINK: (&str, &str) = ("<think>", "</think>");
 
+/// The same on lines of their own, as Qwen writes them.
+const THINK_LINES: (&str, &str) = ("<think>\n", "\n</think>\n\n");
+
 impl Form {
     /// Most of a form, for what differs.
     const BASE: Self = Self {
         shown_by: &[],
         unless: &[],
         reasoning: THINK,
+        written_reasoning: THINK_LINES,
         before_text: "",
         calls_end_reasoning: false,
         silent: &[],

@@ -1,6 +1,6 @@
 //! A name, and the JSON of its arguments behind it.
 
-use super::{Call, Form, Named};
+use super::{Call, Form, Named, THINK};
 
 /// "<｜tool▁call▁begin｜>function<｜tool▁sep｜>name\n```json\n{…}\n```<｜tool▁call▁end｜>"
 pub const DEEPSEEK: Form = Form {
@@ -22,6 +22,7 @@ pub const DEEPSEEK: Form = Form {
 pub const DEEPSEEK31: Form = Form {
     shown_by: &["<｜tool▁call▁begin｜>"],
     unless: &["```json"],
+    written_reasoning: THINK,
     behind: &["<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"],
     around_call: ("", "<｜tool▁call▁end｜>"),
     call: Call::Named(Named {
@@ -35,6 +36,7 @@ pub const DEEPSEEK31: Form = Form {
 /// `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`
 pub const KIMI_K2: Form = Form {
     shown_by: &["<|tool_calls_section_begin|>"],
+    written_reasoning: THINK,
     calls_end_reasoning: true,
     before: &["<|tool_calls_section_begin|>"],
     open: "<|tool_call_begin|>",

@@ -1,6 +1,6 @@
 //! Each argument of a call in a tag of its own.
 
-use super::{Attribute, Call, Form, Tagged, ValueEnd};
+use super::{Attribute, Call, Form, THINK, Tagged, ValueEnd};
 
 /// `name>\n<parameter=key>\nvalue\n</parameter>\n</function>`
 const FUNCTION: Tagged = Tagged {
@@ -33,6 +33,7 @@ pub const QWEN_CODER: Form = Form {
 pub const SEED_OSS: Form = Form {
     shown_by: &["<seed:tool_call>"],
     reasoning: ("<seed:think>", "</seed:think>"),
+    written_reasoning: ("<seed:think>", "</seed:think>\n"),
     before: &["<seed:tool_call>"],
     behind: &["</seed:tool_call>"],
     around_call: ("<seed:tool_call>", "</seed:tool_call>"),
@@ -43,6 +44,7 @@ pub const SEED_OSS: Form = Form {
 /// `<tool_call>name\n<arg_key>key</arg_key>\n<arg_value>value</arg_value>\n</tool_call>`
 pub const GLM: Form = Form {
     shown_by: &["<tool_call>", "<arg_key>"],
+    written_reasoning: THINK,
     calls_end_reasoning: true,
     silent: &["<|role_end|>"],
     open: "<tool_call>",
@@ -89,6 +91,7 @@ pub const MINIMAX: Form = Form {
 pub const MINIMAX3: Form = Form {
     shown_by: &["]<]minimax[>["],
     reasoning: ("<mm:think>", "</mm:think>"),
+    written_reasoning: ("<mm:think>", "</mm:think>"),
     before: &["]<]minimax[>[<tool_call>"],
     open: "]<]minimax[>[<invoke name=\"",
     behind: &["]<]minimax[>[</tool_call>"],
@@ -112,6 +115,7 @@ pub const MINIMAX3: Form = Form {
 /// `<｜DSML｜invoke name="name">\n<｜DSML｜parameter name="key" string="true">value</｜DSML｜parameter>`
 pub const DSML: Form = Form {
     shown_by: &["｜DSML｜"],
+    written_reasoning: THINK,
     calls_end_reasoning: true,
     before: &["<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"],
     open: "<｜DSML｜invoke name=\"",
@@ -164,6 +168,7 @@ pub const MINICPM5: Form = Form {
 pub const KIMI_K3: Form = Form {
     shown_by: &["Kimi K3 tool calls"],
     reasoning: ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    written_reasoning: ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
     before_text: "<|open|>response<|sep|>",
     calls_end_reasoning: true,
     silent: &[

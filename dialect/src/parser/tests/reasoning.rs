@@ -56,11 +56,18 @@ fn a_call_may_follow_reasoning() {
 
 #[test]
 fn an_answer_is_written_as_the_parser_reads_it() {
-    for (reasoning, content) in [("", "Yes."), ("Hm.", ""), ("Hm.\nSo.", "Yes.\n\n- a"), ("", "")] {
-        for dialect in
-            [Dialect::Plain, Dialect::Mistral, Dialect::Gemma4, Dialect::Harmony, Dialect::Muse]
-        {
+    let answers = [("", "Yes."), ("Hm.", ""), ("Hm.\nSo.", "Yes.\n\n- a"), ("", "")];
+    for dialect in Dialect::ALL.into_iter().chain([Dialect::Plain]) {
+        // Apriel 1.6 opens reasoning with words, which only a prompt may have; the others have none.
+        let reasons_unopened = !matches!(
+            dialect,
+            Dialect::Apriel16 | Dialect::GigaChat3 | Dialect::GigaChat31 | Dialect::Functionary32
+        );
+        for (reasoning, content) in answers {
             for opened in [false, true] {
+                if !(opened || reasoning.is_empty() || reasons_unopened) {
+                    continue;
+                }
                 let text = written(dialect, opened, reasoning, content);
                 let mut parser = Parser::new(dialect, None, opened);
                 let parts = [parser.push(&text), parser.finish()].concat();
@@ -72,8 +79,55 @@ fn an_answer_is_written_as_the_parser_reads_it() {
                     });
                     text.collect::<String>()
                 };
-                assert_eq!((of(true).as_str(), of(false).as_str()), (reasoning, content), "{text}");
+                let read = (of(true), of(false));
+                assert_eq!((read.0.as_str(), read.1.as_str()), (reasoning, content), "{text}");
             }
         }
     }
+}
+
+/// The checks of llama.cpp's `test_template_generation_prompt` in which an answer goes on: the end of
+/// the prompt, and how the answer goes on behind it.
+#[test]
+fn an_answer_is_written_as_llama_cpp_writes_it() {
+    const THINK: [&str; 2] = ["<think>I'm thinking</think>Hello, ", "<think>I'm"];
+    const OPENED: [&str; 2] = ["I'm thinking</think>Hello, ", "I'm"];
+    const LINES: [&str; 2] = ["I'm thinking\n</think>\n\nHello, ", "I'm"];
+    for (dialect, prompt, [content, reasoning]) in [
+        (Dialect::QwenCoder, "<|im_start|>assistant\n<think>\n", LINES), // Qwen 3.5
+        (
+            Dialect::Harmony,
+            "<|start|>assistant",
+            [
+                "<|channel|>analysis<|message|>I'm thinking<|end|><|start|>assistant\
+                 <|channel|>final<|message|>Hello, ",
+                "<|channel|>analysis<|message|>I'm",
+            ],
+        ),
+        (Dialect::Mistral, "[/INST]", ["[THINK]I'm thinking[/THINK]Hello, ", "[THINK]I'm"]),
+        (
+            Dialect::Gemma4,
+            "<|turn>model\n",
+            ["<|channel>thought\nI'm thinking<channel|>Hello, ", "<|channel>thought\nI'm"],
+        ),
+        // llama.cpp writes "all\n" also before text that is empty: here the model may still call.
+        (Dialect::Functionary32, "<|end_header_id|>\n\n>>>", ["all\nHello, ", ""]),
+        (Dialect::Hermes, "assistant: <think>\n", LINES), // Reka
+        (Dialect::KimiK2, "<|im_assistant|>assistant<|im_middle|>", THINK),
+        (Dialect::Lfm2, "<|im_start|>assistant\n", THINK),
+        (Dialect::GigaChat3, "assistant<|role_sep|>\n", ["Hello, ", ""]),
+        (Dialect::Dsml, "<｜Assistant｜><think>", OPENED),
+        (Dialect::Dsml4, "<｜Assistant｜><think>", OPENED),
+        (Dialect::MiniCpm5, "<|im_start|>assistant\n<think>\n", LINES),
+    ] {
+        let opened = opens_reasoning(prompt);
+        assert_eq!(written(dialect, opened, "I'm thinking", "Hello, "), content, "{dialect:?}");
+        assert_eq!(written(dialect, opened, "I'm", ""), reasoning, "{dialect:?}");
+    }
+    // Behind the result of a call, Gemma's prompt begins no other turn.
+    let gemma = written(Dialect::Gemma4, opens_reasoning("<tool_response|>"), "I'm", "");
+    assert_eq!(gemma, "<|channel>thought\nI'm");
+    // Where DeepSeek V4 does not think, its prompt ends reasoning.
+    let opened = opens_reasoning("<｜Assistant｜></think>");
+    assert_eq!(written(Dialect::Dsml4, opened, "", "Hello, "), "Hello, ");
 }
