@@ -15,6 +15,9 @@ HEAD = """# Clients
 Programs of others that talk to `hobd` in each run of `cargo xtask test`, unmodified, at the versions that the
 `requirements.txt` and the `package.json` below `tests/openai` pin: {count} clients. A client counts once for each
 version and language. This page is generated from such a run: `cargo xtask clients --write`.
+
+For elizaOS, the bridge plugin is elizaOS's own, while a stub of three exports (`tests/openai/node/elizaos-core`)
+replaces `@elizaos/core`, which installs 250 MB.
 """
 
 
