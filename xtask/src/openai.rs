@@ -40,23 +40,16 @@ const SUITES: [Suite; 3] = [
 /// Installs the others.
 const UV: &str = "uv==0.13.9";
 
-const NODE: &str = "tests/openai/node";
-/// A package of our own among them.
-const OWN: &str = "tests/openai/node/elizaos-core";
-/// The packages for JavaScript, and copies of the tests that import them.
-const PACKAGES: &str = "target/node";
-
-/// Coding agents from npm, and where they are installed.
-const AGENTS: &str = "tests/openai/coding_agents";
-const INSTALLED_AGENTS: &str = "target/coding_agents";
+/// A package of our own beside those from npm.
+const OWN: &str = "elizaos-core";
 
 /// Runs all tests. `writes`: makes the page anew instead of comparing it.
 pub fn check(writes: bool) -> Result<(), Failure> {
     for suite in &SUITES {
         suite.install()?;
     }
-    install_packages()?;
-    if let Err(failure) = install_agents() {
+    install_packages("node", &[OWN])?;
+    if let Err(failure) = install_packages("coding_agents", &[]) {
         println!("{failure}\nThe tests of coding agents are skipped.");
     }
     for suite in &SUITES {
@@ -99,27 +92,23 @@ impl Suite {
     }
 }
 
-fn install_packages() -> Result<(), Failure> {
-    let named = |name: &str| format!("{NODE}/{name}");
-    let files = ["package.json", "package-lock.json", ".npmrc"].map(named);
-    let own = ["elizaos-core/package.json", "elizaos-core/index.js"].map(named);
-    let sources: Vec<&str> = files.iter().chain(&own).map(String::as_str).collect();
-    once(&format!("{PACKAGES}/installed.txt"), &sources, || {
-        Line::new("mkdir -p").arg(PACKAGES).run()?;
-        Line::new("cp").args(&files).arg(PACKAGES).run()?;
-        Line::new("cp -r").arg(OWN).arg(PACKAGES).run()?;
-        Line::new("target/venv/bin/npm ci --prefix").arg(PACKAGES).run()
-    })
-}
-
-fn install_agents() -> Result<(), Failure> {
-    let files =
-        ["package.json", "package-lock.json", ".npmrc"].map(|name| format!("{AGENTS}/{name}"));
-    let sources: Vec<&str> = files.iter().map(String::as_str).collect();
-    once(&format!("{INSTALLED_AGENTS}/installed.txt"), &sources, || {
-        Line::new("mkdir -p").arg(INSTALLED_AGENTS).run()?;
-        Line::new("cp").args(&files).arg(INSTALLED_AGENTS).run()?;
-        Line::new("target/venv/bin/npm ci --prefix").arg(INSTALLED_AGENTS).run()
+/// From npm, those of the directory's package.json, and its `own`. The tests copy scripts beside them.
+fn install_packages(directory: &str, own: &[&str]) -> Result<(), Failure> {
+    let from = |name: &str| format!("tests/openai/{directory}/{name}");
+    let target = format!("target/{directory}");
+    let files = ["package.json", "package-lock.json", ".npmrc"].map(from);
+    let own_files = own
+        .iter()
+        .flat_map(|name| ["package.json", "index.js"].map(|file| from(&format!("{name}/{file}"))));
+    let sources: Vec<String> = files.iter().cloned().chain(own_files).collect();
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    once(&format!("{target}/installed.txt"), &sources, || {
+        Line::new("mkdir -p").arg(&target).run()?;
+        Line::new("cp").args(&files).arg(&target).run()?;
+        for name in own {
+            Line::new("cp -r").arg(from(name)).arg(&target).run()?;
+        }
+        Line::new("target/venv/bin/npm ci --prefix").arg(&target).run()
     })
 }
 
