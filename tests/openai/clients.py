@@ -42,7 +42,7 @@ APIS = {
     "@anthropic-ai/claude-code": ANTHROPIC,
 }
 
-# Those of tests/openai/node. The package, and its API.
+# The scripts of tests/openai/node. The package, and its API.
 NODE = {
     "openai": ("openai", "OpenAI's API, chats and responses"),
     "anthropic": ("@anthropic-ai/sdk", ANTHROPIC),
@@ -101,12 +101,19 @@ def client_of(file: str, test: str) -> str:
     return OF_FILE.get(file, "openai")
 
 
+def client_of_script(script: Path) -> tuple[str, str]:
+    """The package whose client a script of `node/` uses, and its API."""
+    return NODE[script.name.removesuffix(".test.mjs")]
+
+
 def place_of(item: pytest.Item) -> tuple[str, str, str, str]:
     """The client with its version, its API, what the test's file is about, and that file."""
-    script = getattr(item, "callspec", None) and item.callspec.params.get("script")
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    script = params.get("script")
     if script:
-        client, api = NODE[script.name.removesuffix(".test.mjs")]
-        package = Path(item.config.rootpath, "target/node/node_modules", client, "package.json")
+        client, api = client_of_script(script)
+        packages = Path(item.config.rootpath, "target", params["directory"], "node_modules")
+        package = packages / client / "package.json"
         number = json.loads(package.read_text())["version"]
         what = script.read_text().splitlines()[0].removeprefix("// ")
         return f"{client} {number} for JavaScript", api, what, f"node/{script.name}"

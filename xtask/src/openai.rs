@@ -49,6 +49,7 @@ pub fn check(writes: bool) -> Result<(), Failure> {
         suite.install()?;
     }
     install_packages("node", &[OWN])?;
+    install_packages("node_older", &[])?;
     if let Err(failure) = install_packages("coding_agents", &[]) {
         println!("{failure}\nThe tests of coding agents are skipped.");
     }
