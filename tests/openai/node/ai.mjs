@@ -47,6 +47,8 @@ export const check = (open, token, more = {}) => {
     const streamed = streamObject({ ...hello, schema });
     await all(streamed.partialObjectStream);
     assert.deepEqual(await streamed.object, whole.object);
+    // What replaces these two in ai 7.
+    assert.deepEqual(await streamText({ ...hello, output: Output.object({ schema }) }).output, whole.object);
   });
 
   test("an answer with tools has the form too", async () => {
