@@ -30,7 +30,7 @@ pub const OF_CHATS: [&str; 17] = [
 /// The body of a chat with the fields that mean the same: [`OF_CHATS`], those that demand a form of the answer, and
 /// `own`.
 pub fn copied(fields: &Fields<'_>, own: &[&str]) -> Map<String, Value> {
-    let names = OF_CHATS.iter().chain(&form::NAMES).chain(own);
+    let names = OF_CHATS.iter().chain(&form::NAMES).chain(&form::FOREIGN).chain(own);
     names.filter_map(|name| Some(((*name).to_owned(), fields.get(name)?.clone()))).collect()
 }
 

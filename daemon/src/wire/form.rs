@@ -75,8 +75,8 @@ const STRUCTURED: [(&str, Read); 5] = [
 /// What chooses among vLLM's own ways to follow a form. Objects are closed anyway.
 const WITHOUT_MEANING: [&str; 2] = ["disable_fallback", "disable_additional_properties"];
 
-/// The options of others beside their fields, and within `structured_outputs`.
-const FOREIGN: [&str; 2] = ["grammar_lazy", "guided_whitespace_pattern"];
+/// The options of others that change a form: beside these fields, and within `structured_outputs`.
+pub const FOREIGN: [&str; 2] = ["grammar_lazy", "guided_whitespace_pattern"];
 const FOREIGN_STRUCTURED: [&str; 2] = ["disable_any_whitespace", "whitespace_pattern"];
 
 /// The form that a body demands; `None`: any text.

@@ -122,6 +122,11 @@ fn a_form_that_cannot_be_followed_is_refused_by_name() {
     for (extra, param) in [
         (json!({"grammar": "root ::= missing"}), "grammar"),
         (json!({"grammar": "start: \"a\""}), "grammar"),
+        (json!({"grammar": "root ::= \"a\"", "grammar_lazy": true}), "grammar_lazy"),
+        (
+            json!({"structured_outputs": {"json": {}, "whitespace_pattern": " "}}),
+            "structured_outputs.whitespace_pattern",
+        ),
         (json!({"guided_regex": "("}), "guided_regex"),
         (json!({"guided_choice": []}), "guided_choice"),
         (json!({"json_schema": {"type": "strange"}}), "json_schema"),
