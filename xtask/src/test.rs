@@ -7,7 +7,7 @@ use crate::build::ALL;
 use crate::command::{Failure, Line};
 use crate::failed_tests::FailedTests;
 use crate::outcome::Outcome;
-use crate::{deny, layers, llama_server, model, openai, peer, pure};
+use crate::{bundle, deny, layers, llama_server, model, openai, peer, pure};
 
 struct Step {
     name: &'static str,
@@ -32,7 +32,7 @@ const BUILDS: [Step; 8] = [
     Step { name: "chat templates", check: |_| model::templates_for_tests(), remedy: None },
 ];
 
-const TESTS: [Step; 5] = [
+const TESTS: [Step; 6] = [
     Step {
         name: "tests",
         check: tests,
@@ -54,6 +54,7 @@ const TESTS: [Step; 5] = [
             "see the cases above; tests/llama_server/not_passed.toml lists those that may fail",
         ),
     },
+    Step { name: "archive to install", check: archive, remedy: None },
 ];
 
 /// What `cargo xtask bundle` and a hand-typed build of some packages compile: without the others, a crate has fewer
@@ -145,6 +146,14 @@ fn build() -> Result<(), Failure> {
 fn eviction_policy(whole: bool) -> Result<(), Failure> {
     let check = Line::new("target/release/hob simulate --check");
     if whole { check.arg("--whole").run() } else { check.run() }
+}
+
+/// The portable build, which nothing else compiles, and an answer of the program in the archive.
+fn archive(whole: bool) -> Result<Outcome, Failure> {
+    if whole {
+        return passed(bundle::make(true, None));
+    }
+    Ok(Outcome::Skipped("`cargo xtask bundle --headless` compiles llama.cpp again, and tries it"))
 }
 
 /// With the page and the window, in a browser and in the app of the build above. Those in front of llama-server skip
