@@ -109,6 +109,13 @@ impl Assembly {
         assembly
     }
 
+    /// Keeps the reasoning of the answer that goes on where the begun text has none: the model has no form for it.
+    pub fn keep_reasoning(&mut self, reasoning: &str) {
+        if self.reasoning.is_empty() {
+            self.reasoning.push_str(reasoning);
+        }
+    }
+
     /// Passes all text on as content.
     pub fn verbatim() -> Self {
         Self { parser: None, ..Self::new(&Reading::default(), false) }

@@ -66,10 +66,15 @@ impl Chat {
         let assembly = || match request.messages.last() {
             _ if !is_local => forward::assembly(continued.as_ref()),
             // The client has the text so far.
-            Some(last) if request.continues_final => {
-                Assembly::new(&reading, last.text().is_empty() && !last.reasoning().is_empty())
+            Some(_) if request.continues_final => {
+                let so_far = Assembly::begun(&reading, begun.thinks, &begun.text);
+                Assembly::new(&reading, so_far.is_reasoning())
             }
-            _ => Assembly::begun(&reading, begun.thinks, &begun.text),
+            _ => {
+                let mut assembly = Assembly::begun(&reading, begun.thinks, &begun.text);
+                assembly.keep_reasoning(continued.as_ref().map_or("", Message::reasoning));
+                assembly
+            }
         };
         let new = NewAnswer {
             source,

@@ -214,3 +214,17 @@ fn reasoning_content_and_calls_are_read_in_the_form_of_each_family() {
         assert_eq!(joined(&chunks), json!([said[0], said[1], called]), "{family}");
     }
 }
+
+/// GigaChat has no marks of reasoning.
+#[test]
+fn what_goes_on_behind_reasoning_that_a_model_cannot_write_is_content() {
+    let form = Form { family: "GigaChat 3.1", shown: "<|function_call|>", ..Form::BASE };
+    let (hobd, _directory) = start(&form);
+    let begun = json!({"role": "assistant", "content": "", "reasoning_content": "Hm."});
+    let messages = json!([user("Say this: One."), begun]);
+    let body = json!({"messages": messages, "continue_final_message": true, "max_tokens": 20});
+    let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+    let message = answer.json()["choices"][0]["message"].clone();
+    assert_eq!(message["content"], "One.", "{message}");
+    assert_eq!(message["reasoning_content"], Value::Null, "{message}");
+}
