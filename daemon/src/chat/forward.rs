@@ -268,6 +268,10 @@ fn check_followed(
     if let Some(form) = form.filter(|form| !request::follows(kind, &form.field)) {
         return Err(unfollowed(&form.field, ": demand the form in `response_format`"));
     }
+    let foreign = form.and_then(|form| form.foreign.as_deref());
+    if let Some(option) = foreign.filter(|option| !request::follows(kind, option)) {
+        return Err(unfollowed(option, ": leave it out"));
+    }
     let limit = shape.limit_of_tokens().filter(|_| !request::limits_tokens(kind));
     let end = shape.end_by_tokens().filter(|_| !request::ends_by_tokens(kind));
     let time = shape.max_time_to_line.filter(|_| !request::limits_time(kind));

@@ -40,9 +40,9 @@ const OWN: [&str; 29] = [
     "verbose",
 ];
 
-/// The fields that a form can be demanded in, beside `response_format`, which every engine knows.
+/// The fields that a form can be demanded in, beside `response_format`, which every engine knows, and its options.
 const FORMS: [(EngineKind, &[&str]); 3] = [
-    (EngineKind::LlamaServer, &["json_schema", "grammar"]),
+    (EngineKind::LlamaServer, &["json_schema", "grammar", "grammar_lazy"]),
     (EngineKind::Vllm, &["structured_outputs"]),
     (EngineKind::Sglang, &["regex", "ebnf"]),
 ];

@@ -81,14 +81,26 @@ const FOREIGN_STRUCTURED: [&str; 2] = ["disable_any_whitespace", "whitespace_pat
 
 /// The form that a body demands; `None`: any text.
 pub fn answer_form(fields: &Fields<'_>) -> Result<Option<AnswerForm>, ApiError> {
-    only_one(fields, &FIELDS, &FOREIGN)
+    let mut form = only_one(fields, &FIELDS)?;
+    if let Some(form) = &mut form {
+        form.foreign = foreign(fields)?;
+    }
+    Ok(form)
 }
 
-fn only_one(
-    fields: &Fields<'_>,
-    read: &[(&str, Read)],
-    foreign: &[&str],
-) -> Result<Option<AnswerForm>, ApiError> {
+/// The first option of others, which counts wherever the form itself is demanded.
+fn foreign(fields: &Fields<'_>) -> Result<Option<String>, ApiError> {
+    let first = |fields: &Fields<'_>, names: &[&str]| {
+        let is_asked = |name: &&&str| fields.get(name).is_some_and(|value| *value != false);
+        names.iter().find(is_asked).map(|name| fields.path(name))
+    };
+    let path = fields.path("structured_outputs");
+    let structured = fields.get("structured_outputs").map(|value| Fields::of(value, &path));
+    let within = |structured: Fields<'_>| first(&structured, &FOREIGN_STRUCTURED);
+    Ok(first(fields, &FOREIGN).or(structured.transpose()?.and_then(within)))
+}
+
+fn only_one(fields: &Fields<'_>, read: &[(&str, Read)]) -> Result<Option<AnswerForm>, ApiError> {
     let mut found: Option<AnswerForm> = None;
     for (name, read) in read {
         let Some(value) = fields.get(name) else { continue };
@@ -99,10 +111,6 @@ fn only_one(
             return Err(ApiError::field(path, message));
         }
         found = Some(form);
-    }
-    let is_asked = |name: &&&str| fields.get(name).is_some_and(|value| *value != false);
-    if let (Some(found), Some(name)) = (&mut found, foreign.iter().find(is_asked)) {
-        found.foreign = Some(fields.path(name));
     }
     Ok(found)
 }
@@ -221,7 +229,7 @@ fn structured_outputs(value: &Value, path: &str) -> Result<Option<AnswerForm>, A
         let message = format!("`{path}` is not supported: use json, regex, choice or grammar");
         return Err(unsupported(path, message));
     }
-    only_one(&fields, &STRUCTURED, &FOREIGN_STRUCTURED)
+    only_one(&fields, &STRUCTURED)
 }
 
 /// vLLM's older name of a form that Hob does not have.
@@ -326,6 +334,9 @@ mod tests {
             }
         }
         assert_eq!(read(json!({"grammar_lazy": true})).unwrap(), None);
+        let beside = json!({"guided_json": {}, "structured_outputs": {"whitespace_pattern": " "}});
+        let foreign = read(beside).unwrap().unwrap().foreign;
+        assert_eq!(foreign.as_deref(), Some("structured_outputs.whitespace_pattern"));
     }
 
     #[test]
