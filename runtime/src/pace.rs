@@ -40,7 +40,8 @@ const ALONE: u32 = 20;
 /// How many targets such a micro-batch lasts where it cannot be interrupted: an arrival waits for its end.
 const UNCUT: f64 = 2.5;
 
-/// Where [`MIN_ROWS_ALONE`] would last more targets and cannot be cut, a prompt alone has fewer rows.
+/// Where [`MIN_ROWS_ALONE`], or the tiles beside many answers, would last more targets and cannot be cut, a prompt has
+/// fewer rows.
 const MAX_UNCUT: u32 = 10;
 
 /// Weight of the newest observation.
@@ -70,11 +71,14 @@ impl Pace {
     }
 
     /// Maximum rows of prompts in the next micro-batch, in which `answers` have rows too. Beside many answers they
-    /// fill tiles together: the fewer micro-batches a prompt takes, the fewer tokens of each answer it delays.
-    pub fn rows_beside(&self, answers: usize) -> usize {
+    /// fill tiles together, within the longest micro-batch that cannot be cut: the fewer micro-batches a prompt takes,
+    /// the fewer tokens of each answer it delays.
+    pub fn prompt_rows_beside(&self, answers: usize) -> usize {
         let whole = (ROWS_PER_ANSWER * answers).min(MIN_ROWS_ALONE);
         let tiles = whole - whole % TILE_ROWS;
-        self.rows_from(MIN_ROWS.max(tiles.saturating_sub(answers)), MIN_ROWS)
+        let longest = self.target.map(|target| target * MAX_UNCUT);
+        let min = tiles.saturating_sub(answers).min(self.rows_within(longest, MIN_ROWS, MIN_ROWS));
+        self.rows_from(MIN_ROWS.max(min), MIN_ROWS)
     }
 
     /// Maximum rows of the next micro-batch for background prompts.
@@ -190,13 +194,16 @@ mod tests {
     #[test]
     fn beside_many_answers_a_slow_model_fills_one_or_two_tiles_with_them() {
         let mut pace = Pace::new(TARGET, 512);
-        assert_eq!(pace.rows_beside(16), MIN_ROWS, "until the speed is known");
-        pace.observe(32, Duration::from_secs(1));
-        let rows = [0, 1, 4, 7, 8, 15, 16, 100].map(|answers| pace.rows_beside(answers));
+        assert_eq!(pace.prompt_rows_beside(16), MIN_ROWS, "until the speed is known");
+        pace.observe(128, Duration::from_secs(1));
+        let rows = [0, 1, 4, 7, 8, 15, 16, 100].map(|answers| pace.prompt_rows_beside(answers));
         assert_eq!(rows, [32, 32, 32, 32, 56, 49, 112, 32]);
+        let mut slower = Pace::new(TARGET, 512);
+        slower.observe(50, Duration::from_secs(1));
+        assert_eq!(slower.prompt_rows_beside(16), 50, "it lasts a second");
         let mut fast = Pace::new(TARGET, 512);
         fast.observe(64, Duration::from_millis(32));
-        assert_eq!(fast.rows_beside(8), 200, "it lasts its target");
+        assert_eq!(fast.prompt_rows_beside(8), 200, "it lasts its target");
     }
 
     #[test]

@@ -110,7 +110,9 @@ impl Worker<'_> {
         let pace = &self.core.pace;
         let rows = match prompts.first() {
             Some(&alone) if plan.is_alone => self.rows_alone(alone),
-            Some(&first) => self.rows_filling(&plan, first, pace.rows_beside(plan.shares.len())),
+            Some(&first) => {
+                self.rows_filling(&plan, first, pace.prompt_rows_beside(plan.shares.len()))
+            }
             None => 0,
         };
         let mut budget = rows.min(limit.saturating_sub(plan.rows.len()));
