@@ -270,7 +270,7 @@ fn streams_that_break_off_at_any_byte_leave_nothing_behind() {
 }
 
 #[test]
-fn a_stop_under_the_load_of_two_hundred_clients_loses_no_text() {
+fn a_stop_under_the_load_of_two_hundred_clients_loses_no_text_and_no_kv() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());
     let mut hobd = launch.start();
@@ -306,14 +306,14 @@ fn a_stop_under_the_load_of_two_hundred_clients_loses_no_text() {
     });
 
     let hobd = launch.start();
-    let (mut whole, mut broken, mut newest) = (0, 0, String::new());
+    let (mut whole, mut broken, mut last_whole) = (0, 0, String::new());
     for (number, round, turn) in turns {
         let path = format!("/v1/conversations/{}", conversation(number, round));
         let text = numbered(number, round);
         match turn {
             Turn::Whole(said) => {
                 whole += 1;
-                newest = conversation(number, round);
+                last_whole = conversation(number, round);
                 assert_eq!(said, text);
                 let stored = hobd.client.get(&path)["messages"][1].clone();
                 assert_eq!(
@@ -335,13 +335,16 @@ fn a_stop_under_the_load_of_two_hundred_clients_loses_no_text() {
     }
     assert!(whole > 20, "{whole} whole");
     let mut next = body("and then?");
-    next["conversation"] = newest.into();
+    next["conversation"] = last_whole.into();
     next["hob"] = json!({"append": true});
     next["stream"] = false.into();
-    let usage =
-        hobd.client.call("POST", "/v1/chat/completions").json(&next).send().json()["usage"].clone();
-    let (all, cached) = (&usage["prompt_tokens"], &usage["prompt_tokens_details"]["cached_tokens"]);
-    assert!(cached.as_u64() > all.as_u64().map(|all| all / 2), "its KV is on disk: {usage}");
+    let answer = hobd.client.call("POST", "/v1/chat/completions").json(&next).send();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let usage = answer.json()["usage"].clone();
+    let count = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("no count: {usage}"));
+    let all = count(&usage["prompt_tokens"]);
+    let cached = count(&usage["prompt_tokens_details"]["cached_tokens"]);
+    assert!(cached > all / 2, "the KV of a stopped hobd is not read back: {usage}");
     println!("stopped after {took:?}; {whole} whole and {broken} broken answers are stored");
 }
 
