@@ -233,7 +233,7 @@ fn judge(
     }
     ensure!(verdicts.len() == SERIES.len(), "too few samples for a verdict: give more --minutes");
     ensure!(grows.is_empty(), "it grows: {}", grows.join(", "));
-    println!("flat");
+    println!("nothing grows beyond its allowance");
     Ok(())
 }
 
