@@ -22,7 +22,7 @@ pub struct Form {
     pub unless: &'static [&'static str],
     /// Opens and closes reasoning.
     pub reasoning: (&'static str, &'static str),
-    /// Stand before reasoning and between it and the content, as the model writes them. Where the first
+    /// Stand before reasoning and between it and the content, as most models of the form write them. Where the first
     /// is empty, the model does not reason, and reasoning of another model is left out.
     pub written_reasoning: (&'static str, &'static str),
     /// Opens the content, as the model writes it; behind reasoning, if the form has no channels. Ends
