@@ -1,7 +1,7 @@
 //! Tokens a second with drafts and without, on one model, in one run.
 //!
 //! - An agent's edit: the prompt shows a source file, and the answer is the whole file with one name
-//!   changed. The models at hand are too small to edit, so a grammar forces it: acceptance is that
+//!   changed. The models at hand are too small to edit, so a grammar forces its tokens: acceptance is that
 //!   of a model that edits without a mistake, while every micro-batch, mask and sample is real.
 //! - The same prompt without the grammar: what the model itself does with it.
 //! - Free text: a story, drawn at temperature 1, that does not repeat.
@@ -33,7 +33,6 @@ use hob_runtime::grammar::Grammar;
 use hob_runtime::sample::Sampling;
 use hob_runtime::{DraftCounts, DraftModel, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
 use hob_slots::{ModelHash, Token};
-use serde_json::Value;
 
 use crate::Subject;
 use crate::bars::{BarFlags, is_below};
@@ -237,17 +236,9 @@ fn cases(model: &dyn Model, options: &Options) -> Vec<Case> {
         "{FILE}\nRename `{old}` to `{new}` in this file. Answer with the whole file, and nothing else."
     );
     let file = prompt(&asked);
-    let edited = FILE.replace(old, new);
-    // Random weights write a text in other tokens than its tokenizer, and lookup finds none of them. A rule of a thousand
-    // tokens takes milliseconds for each, so a model that was trained gets the text.
-    let is_random = Shape::KNOWN.iter().any(|shape| shape.name == options.model);
-    let start = if is_random {
-        let tokens = model.tokenize(&edited, false, true);
-        tokens.iter().map(|token| format!("<[{}]>", token.0)).collect::<Vec<_>>().join(" ")
-    } else {
-        Value::from(edited).to_string()
-    };
-    let forced = Arc::new(Grammar::lark(format!("start: {start}")));
+    let edited = model.tokenize(&FILE.replace(old, new), false, true);
+    let edited: Vec<String> = edited.iter().map(|token| format!("<[{}]>", token.0)).collect();
+    let forced = Arc::new(Grammar::lark(format!("start: {}", edited.join(" "))));
     let story = model.tokenize(STORY, true, true);
     let drawn = Sampling { seed: Some(7), ..Sampling::default() };
     let edit =
