@@ -105,5 +105,9 @@ mod tests {
         assert!(!Verdict::of(MEMORY, &hour(5.0)).unwrap().grows, "10 MiB are allowed");
         assert!(Verdict::of(MEMORY, &hour(20.0)).unwrap().grows);
         assert!(!Verdict::of(MEMORY, &hour(-20.0)).unwrap().grows, "less is no leak");
+        let said = [0.0, 5.0, 20.0].map(|mib| Verdict::of(MEMORY, &hour(mib)).unwrap().line());
+        for (line, end) in said.iter().zip([": flat", ": grows within the allowance", ": GROWS"]) {
+            assert!(line.ends_with(end), "{line}");
+        }
     }
 }
