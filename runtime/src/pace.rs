@@ -3,6 +3,7 @@
 //! - Pure: durations in, a number of rows out.
 //! - The engine admits, cancels and interleaves turns between two micro-batches, so the length of a
 //!   prefill micro-batch bounds how long they wait.
+//! - Beside many answers a prompt has more rows than last that long, within ten targets: each micro-batch delays them all.
 //! - A prompt without neighbours gets longer micro-batches, which compute a token faster. A caller
 //!   cuts such a one, and what it had computed is lost: after a cut, they grow again from the
 //!   shortest, twofold each, so that about as much is lost at most as was computed since.
