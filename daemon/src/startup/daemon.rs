@@ -54,7 +54,7 @@ const PUBLISHING: Duration = Duration::from_secs(3);
 /// and the engine saves KV in what is left.
 const BEFORE_SAVING: Duration = Duration::from_secs(6);
 
-/// A daemon that answers through its router, and does not listen on a socket yet.
+/// A daemon that answers requests, and is not announced yet.
 pub struct Daemon {
     settings: Settings,
     live: LiveSettings,
@@ -71,7 +71,7 @@ pub struct Daemon {
 
 /// Opens and joins all parts of a daemon on `listener`. Blocks while the model loads; `report` gets
 /// the progress, and breaks to interrupt the load. From [`Step::Readable`] on, saved texts and
-/// `/health` are served; other requests wait for [`Daemon::serve`].
+/// `/health` are served; other requests wait until it returns.
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy. [`super::AlreadyRunning`]:
@@ -90,6 +90,9 @@ pub fn open(
         report(step)
     };
     let daemon = open_with(model_switch, address, Overrides::default(), &mut report)?;
+    if let Some(server) = &server {
+        server.serve_all(daemon.router());
+    }
     Ok(Daemon { server, ..daemon })
 }
 
@@ -319,10 +322,8 @@ impl Daemon {
         on_hang: OnHang,
         closes: impl FnOnce(),
     ) -> Result<Ending> {
-        let Self { settings, live, engine, parts, router, running, model_changed, server, .. } =
-            self;
+        let Self { settings, live, engine, parts, running, model_changed, server, .. } = self;
         let server = server.expect("only tests open a daemon without a socket");
-        server.serve_all(router);
         let catalogue = parts.models.catalogue.clone();
         let clock = parts.models.clock.clone();
         let next = NextStart { catalogue, settings: live, clock, model_changed };
