@@ -4,12 +4,13 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Below the ports that Linux gives to sockets that ask for any.
-const FIRST: u32 = 16_384;
-const COUNT: u32 = 16_384;
+/// Below the ports that a system gives to sockets that ask for any: from 32,768 on Linux, 49,152 elsewhere, and 16,000 in
+/// gVisor. Browsers refuse none of these.
+const FIRST: u32 = 11_500;
+const COUNT: u32 = 4_500;
 
-/// A port on which nothing listens. No socket that asks the system for any port gets it, and no two of the next 16,384
-/// calls in this process return it.
+/// A port on which nothing listens. No socket that asks the system for any port gets it, and no two of 4,500 calls in a
+/// row in this process return it.
 ///
 /// # Panics
 /// When something listens on all of them.
@@ -31,7 +32,9 @@ mod tests {
     fn a_port_is_returned_once_and_is_none_of_those_that_the_system_gives() {
         let (first, second) = (free_port(), free_port());
         assert_ne!(first, second);
-        assert!([first, second].iter().all(|port| (16_384..32_768).contains(port)));
-        TcpListener::bind((Ipv4Addr::LOCALHOST, first)).unwrap();
+        assert!([first, second].iter().all(|port| (11_500..16_000).contains(port)));
+        // Another process may have taken one of them.
+        let binds = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+        assert!([first, second].iter().any(binds));
     }
 }
