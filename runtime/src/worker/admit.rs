@@ -271,6 +271,10 @@ impl Worker<'_> {
                 let held = self.slots[index].save.held.as_ref().map(|held| held.position);
                 let from = held.filter(|&position| position <= within).unwrap_or(0);
                 self.log_unused(index, leftover, from);
+                let is_typed = running.request.purpose == Purpose::Speculate;
+                if is_typed && matches!(leftover, Leftover::Speculation) {
+                    self.put_held(index); // The state of the stored text may come from the tiers, in its place.
+                }
                 if !self.rewind_to_held(index, within) {
                     self.clear(index);
                 }

@@ -3,7 +3,7 @@
 //!
 //! - The snapshot of a turn's end is put into the tiers when the slot is saved.
 //! - The snapshot from which "regenerate" continues is held in memory, and put only when the conversation leaves its
-//!   slot. Nothing is exported for it before the first token is sent: a window still has what is needed behind that
+//!   slot, or words that are typed ahead change. Nothing is exported for it before the first token is sent: a window still has what is needed behind that
 //!   token, a running state is marked before.
 
 use std::time::Instant;
@@ -67,12 +67,16 @@ impl Worker<'_> {
         self.rewind(index, &rest, position).is_ok()
     }
 
+    /// Puts what is held into the tiers, where the conversation finds it after it has left the slot.
     pub(super) fn put_held(&mut self, index: usize) {
-        let Some(Held { position, rest }) = self.slots[index].save.held.take() else { return };
-        if !self.slots[index].is_savable() || self.slots[index].save.is_speculative() {
+        let Some(Held { position, rest }) = self.slots[index].save.held.clone() else { return };
+        if !self.slots[index].is_savable() || !self.put_snapshot(index, position, |_| Some(rest)) {
             return;
         }
-        if self.put_snapshot(index, position, |_| Some(rest)) {
+        if self.slots[index].save.is_speculative() {
+            // The record has more tokens, and keeps them: those that are stored.
+            self.write_record(index, position);
+        } else {
             self.slots[index].save.snapshot_added();
         }
     }

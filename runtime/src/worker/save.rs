@@ -87,7 +87,9 @@ impl Worker<'_> {
         if !self.is_plain() {
             self.take_snapshot(index);
         }
-        self.write_record(index);
+        let save = &self.slots[index].save;
+        let end = save.export_end.unwrap_or(self.slots[index].timeline.len());
+        self.write_record(index, end);
         true
     }
 
@@ -246,13 +248,14 @@ impl Worker<'_> {
         self.save_and_flush(index);
     }
 
-    fn write_record(&mut self, index: usize) {
+    /// Records the first `end` tokens of the slot, as far as they are in cells.
+    pub(super) fn write_record(&mut self, index: usize, end: usize) {
         let now = self.now();
         let has_blocks = self.backend.has_ranges();
         let slot = &mut self.slots[index];
         let Some(conversation) = slot.conversation().cloned() else { return };
         let known = self.core.tiers.summary(&conversation);
-        let len = slot.resident_end(slot.save.export_end.unwrap_or(slot.timeline.len()));
+        let len = slot.resident_end(end);
         if len == 0 {
             return slot.save.record_written(); // Nothing could be exported: there is nothing to record.
         }

@@ -27,8 +27,9 @@ pub(super) struct SaveState {
     pub in_memory: bool,
 }
 
-/// What is not exported in blocks, as it was within the slot's timeline. It goes to the tiers only
-/// when the conversation leaves the slot.
+/// What is not exported in blocks, as it was within the slot's timeline. It goes to the tiers when the conversation
+/// leaves the slot, and when words that are typed ahead change.
+#[derive(Clone)]
 pub(super) struct Held {
     pub position: usize,
     pub rest: Payload,
@@ -131,8 +132,11 @@ impl SaveState {
         self.outdate_record();
     }
 
+    /// The record has what is stored: that of a speculation goes on without the speculated tokens.
     pub fn record_written(&mut self) {
-        self.record = RecordState::Current;
+        if !self.is_speculative() {
+            self.record = RecordState::Current;
+        }
     }
 
     /// The tiers had lost objects that the record names, with another conversation that was
@@ -140,6 +144,9 @@ impl SaveState {
     /// lost again (a full disk and too little memory), the tokens before the lost block are recorded;
     /// where a snapshot was lost, nothing is.
     pub fn record_refused(&mut self, lost: Option<usize>) {
+        if self.is_speculative() {
+            return; // The record before stays.
+        }
         let retried = self.record == RecordState::Stale { retried: true };
         if retried {
             self.export_end = lost;

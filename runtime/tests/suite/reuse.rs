@@ -7,7 +7,7 @@ use std::time::Duration;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
-use hob_runtime::{EngineOptions, MissReason, Model, TurnRequest};
+use hob_runtime::{EngineOptions, MissReason, Model, Purpose, TurnRequest};
 use hob_slots::Token;
 use hob_slots::store::StoreReader;
 
@@ -189,6 +189,34 @@ fn regenerate_computes_one_token_or_one_micro_batch_also_after_a_restart() {
         let again = ask(&disk.engine, request("chat", &prompt, 30));
         assert_eq!(again.report.tokens.computed, computed, "{memory}: {:?}", again.report);
         assert_eq!(again.tokens, first.tokens);
+    }
+}
+
+#[test]
+fn regenerate_computes_as_little_after_a_chat_has_left_its_slot_with_words_typed_ahead() {
+    for memory in MEMORIES {
+        let model = of_memory(memory);
+        let prompt = tokens(&model, &user(&"tell me something ".repeat(9)));
+        let last_batch = (prompt.len() - 1) % options().micro_batch + 1;
+        let computed = if memory.can_drop_newest() { 1 } else { last_batch };
+        let mut disk = OnDisk::new(&model);
+        let first = ask(&disk.engine, request("chat", &prompt, 30));
+        settle(&disk.engine);
+        for words in ["and", "and what"] {
+            let typed = then(&model, &first.timeline, words);
+            ask(&disk.engine, TurnRequest::prefill(name("chat"), typed, Purpose::Speculate));
+        }
+        block_on(disk.engine.park(name("chat")));
+        assert_eq!(disk.record("chat").tokens, first.timeline, "{memory}");
+        let again = ask(&disk.engine, request("chat", &prompt, 30));
+        assert_eq!(again.report.tokens.computed, computed, "{memory}: {:?}", again.report);
+        assert_eq!(again.tokens, first.tokens, "{memory}");
+
+        let typed = then(&model, &again.timeline, "and");
+        ask(&disk.engine, TurnRequest::prefill(name("chat"), typed, Purpose::Speculate));
+        disk.restart();
+        let again = ask(&disk.engine, request("chat", &prompt, 30));
+        assert_eq!(again.report.tokens.computed, computed, "{memory}: {:?}", again.report);
     }
 }
 
