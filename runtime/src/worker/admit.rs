@@ -108,9 +108,19 @@ impl Worker<'_> {
             return false;
         }
         let Some(conversation) = waiting.waits_for() else { return true };
+        if waiting.purpose() == Purpose::Speculate && self.waits_for_disk(conversation) {
+            return false;
+        }
         let mut earlier = self.queue.iter().take(index);
         !self.registry.is_running(conversation)
             && earlier.all(|earlier| earlier.conversation() != Some(conversation))
+    }
+
+    /// Whether the conversation's slot cannot be saved before the disk has taken more.
+    fn waits_for_disk(&self, conversation: &ConversationId) -> bool {
+        let slot = self.registry.slot_of(conversation);
+        self.core.tiers.is_full()
+            && slot.is_some_and(|slot| self.slots[slot.0 as usize].will_need_record())
     }
 
     /// The owner's slot, and whether it had this slot before.

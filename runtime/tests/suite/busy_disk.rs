@@ -84,6 +84,24 @@ fn a_background_turn_is_computed_while_the_prompt_of_an_answer_waits_for_the_dis
     busy.release();
 }
 
+/// Where the speculation is admitted, the engine waits for the writer, and then drops what it cannot save.
+#[test]
+fn words_typed_behind_an_answer_that_waits_for_the_disk_wait_with_it() {
+    let model = fake();
+    let world = OnDisk::with(&model, narrow());
+    let busy = Busy::writer_of(&world.engine);
+    let prompt = tokens(&model, &user(&"word ".repeat(300)));
+    let said = ask(&world.engine, request("chat", &prompt, 4)).timeline;
+    let typed = then(&model, &said, "and what");
+    let typed = TurnRequest::prefill(name("chat"), typed, Purpose::Speculate);
+    let typed = world.engine.submit(typed).unwrap();
+    let other = world.engine.submit(request("other", &tokens(&model, "hello"), 4)).unwrap();
+    finish(other).unwrap();
+    busy.release();
+    finish(typed).unwrap();
+    assert_eq!(status(&world.engine).counters.dropped_tokens, 0);
+}
+
 #[test]
 fn an_answer_is_drafted_while_the_prompt_of_another_turn_waits_for_the_disk() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_copies());
