@@ -77,8 +77,8 @@ impl Pace {
     pub fn prompt_rows_beside(&self, answers: usize) -> usize {
         let whole = (ROWS_PER_ANSWER * answers).min(MIN_ROWS_ALONE);
         let tiles = whole - whole % TILE_ROWS;
-        let longest = self.target.map(|target| target * MAX_UNCUT);
-        let min = tiles.saturating_sub(answers).min(self.rows_within(longest, MIN_ROWS, MIN_ROWS));
+        let longest = self.rows_within(self.longest_uncut(), MIN_ROWS, MIN_ROWS);
+        let min = tiles.saturating_sub(answers).min(longest);
         self.rows_from(MIN_ROWS.max(min), MIN_ROWS)
     }
 
@@ -100,10 +100,15 @@ impl Pace {
         divided(left, self.max_rows_uncut())
     }
 
+    /// How long a micro-batch may last that cannot be cut; `None`: however long.
+    pub fn longest_uncut(&self) -> Option<Duration> {
+        self.target.map(|target| target * MAX_UNCUT)
+    }
+
     fn max_rows_uncut(&self) -> usize {
         let long = self.target.map(|target| target.mul_f64(UNCUT));
-        let longest = self.target.map(|target| target * MAX_UNCUT);
-        let min = self.rows_within(longest, MIN_ROWS, MIN_ROWS).min(MIN_ROWS_ALONE);
+        let longest = self.rows_within(self.longest_uncut(), MIN_ROWS, MIN_ROWS);
+        let min = longest.min(MIN_ROWS_ALONE);
         self.rows_within(long, min, MIN_ROWS)
     }
 

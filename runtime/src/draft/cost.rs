@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::MAX_ROWS;
+use crate::backend::tile::TILE_ROWS;
 
 /// Weight of the newest observation of a number of rows.
 const NEWEST: f64 = 0.1;
@@ -24,10 +25,14 @@ const MAX_SURPRISE: f64 = 2.0;
 /// that was measured in a bad moment is tried again.
 const MAX_AGE: u32 = 1000;
 
-/// The measured seconds of micro-batches of 1 to [`MAX_ROWS`] rows.
+/// The time of a micro-batch that fills a tile is estimated from one of at least as many rows.
+const KNOWN_ROWS: usize = 8;
+
+/// The measured seconds of micro-batches of 1 to [`MAX_ROWS`] rows, and of [`TILE_ROWS`].
 #[derive(Clone, Debug)]
 pub struct CostCurve {
     measured: [Option<Measured>; MAX_ROWS],
+    tile: Option<Measured>,
     is_fixed: bool,
     /// Numbers of rows whose next micro-batch says nothing.
     warms_up: [bool; MAX_ROWS],
@@ -45,28 +50,30 @@ impl CostCurve {
     /// compile kernels.
     pub fn measured(on_devices: bool) -> Self {
         let warms_up = [on_devices; MAX_ROWS];
-        Self { measured: [None; MAX_ROWS], is_fixed: false, warms_up }
+        Self { measured: [None; MAX_ROWS], tile: None, is_fixed: false, warms_up }
     }
 
     /// Every micro-batch counts as this long, so that nothing depends on the clock.
     pub fn fixed(seconds: f64) -> Self {
-        let one = Measured { seconds, age: 0 };
-        Self { measured: [Some(one); MAX_ROWS], is_fixed: true, warms_up: [false; MAX_ROWS] }
+        let one = Some(Measured { seconds, age: 0 });
+        let warms_up = [false; MAX_ROWS];
+        Self { measured: [one; MAX_ROWS], tile: one, is_fixed: true, warms_up }
     }
 
     /// Learns from a micro-batch of `rows` that took `duration`.
     pub fn observe(&mut self, rows: usize, duration: Duration) {
         let seconds = duration.as_secs_f64();
-        if self.is_fixed || seconds == 0.0 || !(1..=MAX_ROWS).contains(&rows) {
+        if self.is_fixed || seconds == 0.0 {
             return;
         }
-        if std::mem::take(&mut self.warms_up[rows - 1]) {
+        let Some(observed) = self.of(rows) else { return };
+        let known = observed.map_or(seconds, |known| known.seconds);
+        if self.warms_up.get_mut(rows - 1).is_some_and(std::mem::take) {
             return;
         }
-        let known = self.measured[rows - 1].map_or(seconds, |known| known.seconds);
         let surprise = (seconds / known).clamp(MAX_SURPRISE.recip(), MAX_SURPRISE);
         let common = surprise.powf(COMMON);
-        for measured in &mut self.measured {
+        for measured in self.measured.iter_mut().chain([&mut self.tile]) {
             if let Some(other) = measured {
                 other.seconds *= common;
                 other.age += 1;
@@ -74,7 +81,25 @@ impl CostCurve {
             measured.take_if(|other| other.age > MAX_AGE);
         }
         let seconds = known * (common + NEWEST * (surprise - common));
-        self.measured[rows - 1] = Some(Measured { seconds, age: 0 });
+        if let Some(observed) = self.of(rows) {
+            *observed = Some(Measured { seconds, age: 0 });
+        }
+    }
+
+    /// `None` for a number of rows that is not measured.
+    fn of(&mut self, rows: usize) -> Option<&mut Option<Measured>> {
+        match rows {
+            TILE_ROWS => Some(&mut self.tile),
+            _ => self.measured.get_mut(rows.checked_sub(1)?),
+        }
+    }
+
+    /// The seconds of a micro-batch of [`TILE_ROWS`]: as measured, or estimated from the longest other one that was.
+    /// `ratio`: the time of the former by that of one of so many rows. `None` while that has few rows.
+    pub fn tile_seconds(&self, ratio: impl Fn(usize) -> f64) -> Option<f64> {
+        let measured = |rows: usize| Some(self.measured[rows - 1]?.seconds * ratio(rows));
+        let estimated = || (KNOWN_ROWS..=MAX_ROWS).rev().find_map(measured);
+        self.tile.map(|tile| tile.seconds).or_else(estimated)
     }
 
     /// The seconds of a micro-batch of `rows`: as measured, or estimated from those of fewer and of
@@ -153,6 +178,25 @@ mod tests {
         curve.observe(4, ms(200.0));
         assert_eq!(curve.seconds(4, None), curve.seconds(1, None));
         assert_eq!(curve.seconds(MAX_ROWS + 1, None), None);
+    }
+
+    #[test]
+    fn a_tile_is_estimated_from_the_most_rows_until_it_is_measured() {
+        let seconds = |curve: &CostCurve| {
+            curve.tile_seconds(|rows| 64.0 / rows as f64).map(|seconds| (seconds * 1e3).round())
+        };
+        let mut curve = CostCurve::measured(false);
+        curve.observe(4, ms(30.0));
+        assert_eq!(seconds(&curve), None, "four rows say little of 64");
+        curve.observe(8, ms(80.0));
+        assert_eq!(seconds(&curve), Some(640.0));
+        curve.observe(16, ms(100.0));
+        assert_eq!(seconds(&curve), Some(400.0));
+        curve.observe(TILE_ROWS, ms(300.0));
+        assert_eq!(seconds(&curve), Some(300.0));
+        curve.observe(TILE_ROWS - 1, ms(900.0));
+        assert_eq!(known(&curve, 16), 100.0, "it says nothing of fewer rows");
+        assert_eq!(CostCurve::fixed(1.0).tile_seconds(|_| 9.0), Some(1.0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ const MIN_GAIN: f64 = 1.05;
 /// most tokens a second, and none fewer than without drafts.
 ///
 /// `chances`: for each answer, the chance that its first token is right, the first two, and so on.
-/// `seconds`: how long it takes with drafts of these lengths; `None` where that is unknown.
+/// `seconds`: how long it takes with drafts of these lengths; `None` where that is unknown, or there can be none.
 pub fn lengths(chances: &[Vec<f64>], seconds: impl Fn(&[usize]) -> Option<f64>) -> Vec<usize> {
     let answers = chances.len();
     let mut best = vec![0; answers];
@@ -28,7 +28,7 @@ pub fn lengths(chances: &[Vec<f64>], seconds: impl Fn(&[usize]) -> Option<f64>) 
     for (answer, chance) in rows {
         lengths[answer] += 1;
         tokens[answer] += chance;
-        let Some(seconds) = seconds(&lengths) else { break };
+        let Some(seconds) = seconds(&lengths) else { continue };
         let gain = |tokens: f64| tokens * without / seconds;
         let all = gain(tokens.iter().sum::<f64>() / answers as f64);
         if all > most && tokens.iter().all(|&tokens| gain(tokens) >= 1.0) {
@@ -64,6 +64,18 @@ mod tests {
     #[test]
     fn what_costs_nothing_is_drafted_whatever_the_chances() {
         assert_eq!(lengths(&[chances(0.3)], |_| Some(1.0)), [15]);
+    }
+
+    #[test]
+    fn a_long_copy_fills_a_tile_of_cheaper_rows_and_a_doubtful_one_does_not() {
+        let with_tile = |lengths: &[usize]| {
+            let rows = lengths.len() + lengths.iter().sum::<usize>();
+            if rows == 64 { Some(7.0) } else { steep(lengths) }
+        };
+        let chances = |each: f64| (1..=63).map(|length| each.powi(length)).collect::<Vec<_>>();
+        assert_eq!(lengths(&[chances(0.99)], with_tile), [63]);
+        assert_eq!(lengths(&[chances(0.9)], with_tile), [5]);
+        assert_eq!(lengths(&[chances(0.99), chances(0.99)], with_tile), [31, 31]);
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub use length::lengths;
 pub use likeliest::likeliest;
 pub use lookup::Lookup;
 
-/// Rows of a micro-batch with drafts at most: a longer one would delay others, and gain little.
+/// Rows of a micro-batch with drafts at most, but for one that fills a tile of attention: more would delay others, and
+/// gain little while llama.cpp computes the attention of each row by itself.
 pub const MAX_ROWS: usize = 16;
 
 /// Tokens that may follow.

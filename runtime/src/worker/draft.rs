@@ -5,6 +5,7 @@
 //! - A running state cannot drop them: it goes back to its mark, and the accepted tokens are computed
 //!   again in front of the next draft.
 //! - Drafts never make others wait: there are none beside prompts, and none that need room.
+//! - A long copy may fill a tile of attention, whose rows take less time than a few do; see `tile`.
 //! - A turn that asks for none has none; those beside it have theirs.
 
 use hob_slots::Token;
@@ -12,6 +13,7 @@ use hob_slots::Token;
 use super::Worker;
 use super::plan::{Next, Share};
 use super::running::Phase;
+use crate::backend::tile::TILE_ROWS;
 use crate::draft::{Draft, MAX_ROWS, Source, lengths};
 use crate::map::Origin;
 
@@ -62,8 +64,8 @@ impl Worker<'_> {
         nexts
     }
 
-    /// How many tokens a draft of the slot's answer may have.
-    pub(super) fn max_draft(&self, index: usize) -> usize {
+    /// How many tokens a draft of the slot's answer may have in a micro-batch of `rows`.
+    pub(super) fn max_draft(&self, index: usize, rows: usize) -> usize {
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref().expect("it answers");
@@ -75,12 +77,13 @@ impl Worker<'_> {
         let left = turn.request.max_tokens.saturating_sub(turn.generated + 1);
         let room = max_tokens.saturating_sub(slot.timeline.len() + sampled + 1);
         let cells = self.budget(index).saturating_sub(slot.cells.len() + sampled);
-        MAX_ROWS.saturating_sub(sampled).min(left).min(room).min(cells)
+        rows.saturating_sub(sampled).min(left).min(room).min(cells)
     }
 
     /// What may follow `sampled` in the slot's answer, up to the answer's end.
     fn guess(&mut self, index: usize, sampled: &[Token]) -> Draft {
-        let max = self.max_draft(index);
+        let has_tile = self.core.model.facts().attention_tile.is_some();
+        let max = self.max_draft(index, if has_tile { TILE_ROWS } else { MAX_ROWS });
         if max == 0 {
             return Draft::default();
         }
@@ -124,7 +127,12 @@ impl Worker<'_> {
         let free = options.context_tokens.saturating_sub(self.used_tokens() + tails);
         let limit = options.max_rows().min(free);
         let prompt_row = self.core.pace.rows_per_second().map(f64::recip);
-        move |rows| (rows <= limit).then(|| self.core.costs.seconds(rows, prompt_row)).flatten()
+        let tile = self.cost_of_tile();
+        move |rows| match rows {
+            _ if rows > limit => None,
+            TILE_ROWS => tile,
+            _ => self.core.costs.seconds(rows, prompt_row),
+        }
     }
 
     /// The share's rows are in the cache: samples from each, while what it sampled is the next row's

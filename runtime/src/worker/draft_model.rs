@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Worker;
 use super::plan::{Next, Share};
 use super::slot::Slot;
-use crate::draft::{Guesser, lengths};
+use crate::draft::{Guesser, MAX_ROWS, lengths};
 use crate::drafter::{DraftRequest, Drafter, Followed, Owner};
 use crate::heartbeat::Activity;
 
@@ -34,7 +34,7 @@ impl Worker<'_> {
         let max_tokens = drafter.max_tokens();
         let wanted = |(at, next): (usize, &Next)| {
             let beyond = max_tokens.saturating_sub(self.slots[next.slot].timeline.len() + 2);
-            let count = self.max_draft(next.slot).min(beyond);
+            let count = self.max_draft(next.slot, MAX_ROWS).min(beyond);
             (next.draft.tokens.is_empty() && count > 0).then_some((at, count))
         };
         let mut wanted: Vec<(usize, usize)> = nexts.iter().enumerate().filter_map(wanted).collect();
@@ -123,7 +123,10 @@ impl Worker<'_> {
         }
         let answers = shares.len();
         let prompt_row = self.core.pace.rows_per_second().map(f64::recip);
-        let seconds = |rows| self.core.costs.seconds(rows, prompt_row);
+        let seconds = |rows| match rows {
+            ..=MAX_ROWS => self.core.costs.seconds(rows, prompt_row),
+            _ => self.cost_of_tile(),
+        };
         let (Some(without), Some(with)) = (seconds(answers), seconds(answers + rows)) else {
             return;
         };

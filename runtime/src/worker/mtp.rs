@@ -151,7 +151,7 @@ impl Worker<'_> {
     fn answers_to_guess(&mut self, nexts: &[Next]) -> Vec<Answer> {
         let mut wanted: Vec<(usize, usize)> = Vec::new();
         for (at, next) in nexts.iter().enumerate() {
-            let count = self.max_draft(next.slot);
+            let count = self.max_draft(next.slot, MAX_ROWS);
             let is_wanted = next.draft.tokens.is_empty() && count > 0;
             if is_wanted && self.lacked_by_mtp(next.slot).is_some() {
                 wanted.push((at, count));

@@ -3,6 +3,7 @@
 //!
 //! - A prompt beside answers gets the rows of a tile: 64 of them behind 4,096 cells take less time than 32.
 //! - Where the prompt has no more tokens, rows of no conversation are computed with it, in the scratch sequence.
+//! - Answers alone fill a tile with what they copy; see `draft`.
 
 use super::Worker;
 use super::plan::Plan;
@@ -51,6 +52,20 @@ impl Worker<'_> {
         plan.fillers = TILE_ROWS - rows;
         let filler = |position| Row { token, position, sequence, wants_logits: false };
         plan.rows.extend((0..plan.fillers).map(filler));
+    }
+
+    /// The seconds of a micro-batch of answers alone that fills a tile. `None`: attention has no tiles, their time is not
+    /// known yet, or an arrival would wait for it too long.
+    pub(super) fn cost_of_tile(&self) -> Option<f64> {
+        let tile = self.core.model.facts().attention_tile?;
+        let answering = self.slots.iter().filter(|slot| slot.is_decoding());
+        let (answers, cells) = answering
+            .fold((0, 0), |(answers, cells), slot| (answers + 1, cells + slot.cells.len()));
+        // The answers have about equally many rows.
+        let ratio = |rows: usize| tile.ratio(rows, rows * cells / answers.max(1), cells);
+        let longest = self.core.pace.longest_uncut().map(|longest| longest.as_secs_f64());
+        let seconds = self.core.costs.tile_seconds(ratio)?;
+        longest.is_none_or(|longest| seconds <= longest).then_some(seconds)
     }
 
     /// The micro-batch was computed, or was not.

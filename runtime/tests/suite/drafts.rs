@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
+use hob_runtime::backend::tile::TILE_ROWS;
+use hob_runtime::backend::{AttentionTile, MemoryKind};
 use hob_runtime::grammar::Grammar;
 use hob_runtime::{DraftCounts, EngineOptions, Model, TurnRequest};
 use proptest::prelude::*;
@@ -41,6 +42,24 @@ fn a_copied_file_is_drafted_and_answered_as_without() {
         assert_eq!(status.drafted_tokens, counts.drafted as u64, "{memory}");
         assert_eq!(status.accepted_tokens, counts.accepted as u64, "{memory}");
     }
+}
+
+#[test]
+fn where_attention_has_tiles_a_copy_fills_one_and_the_answer_is_the_same() {
+    let log = BatchLog::default();
+    let tile = AttentionTile::new(494_000_000, 21_504);
+    let tiled = FakeModel::new().with_copies().with_attention_tile(tile);
+    let tiled: Arc<dyn Model> = Arc::new(tiled.with_batch_log(log.clone()));
+    let plain = copying(MemoryKind::Plain);
+    // The first micro-batch is the whole prompt.
+    let on = engine(&tiled, None, EngineOptions { micro_batch: 512, ..options() });
+    let answer = endless("chat", &tokens(&tiled, &user(FILE)), 400);
+    let (seen, counts) = events(&on, answer.clone());
+    assert_eq!(seen, events(&engine_with(&plain, false), answer).0);
+    assert!(counts.accepted > 50, "{counts:?}");
+    let rows: Vec<usize> = log.lock()[1..].iter().map(Vec::len).collect();
+    assert!(rows.contains(&TILE_ROWS), "{rows:?}");
+    assert!(rows.iter().all(|&rows| rows <= 16 || rows == TILE_ROWS), "{rows:?}");
 }
 
 #[test]
@@ -188,8 +207,8 @@ proptest! {
 mod llama {
     use super::*;
 
-    fn story() -> String {
-        "My locker code is 48213. Paris is large. ".repeat(8)
+    fn story(times: usize) -> String {
+        "My locker code is 48213. Paris is large. ".repeat(times)
     }
 
     /// Both, and what was drafted.
@@ -211,7 +230,7 @@ mod llama {
             "fixtures/gemma3.gguf",
         ] {
             let model = load(file);
-            let answer = endless("chat", &tokens(&model, &user(&story())), 300);
+            let answer = endless("chat", &tokens(&model, &user(&story(12))), 300);
             let [(seen, counts), (expected, _)] = on_and_off(&model, &answer);
             assert_eq!(seen, expected, "{file}");
             assert!(counts.accepted > 0, "{file}: {counts:?}");
@@ -228,8 +247,8 @@ mod llama {
             "fixtures/mamba.gguf",
         ] {
             let model = load(file);
-            let prompt = tokens(&model, &user(&story()));
-            let mut copy = tokens(&model, &story()).repeat(2);
+            let prompt = tokens(&model, &user(&story(8)));
+            let mut copy = tokens(&model, &story(8)).repeat(2);
             let other = tokens(&model, "kettle")[0];
             copy.iter_mut().step_by(23).for_each(|token| *token = other);
             let forced: Vec<String> = copy.iter().map(|token| format!("<[{}]>", token.0)).collect();
