@@ -16,9 +16,6 @@ use tempfile::TempDir;
 use super::with_those_of_heads;
 use crate::turns::{request, start};
 
-/// Words of the text that a prompt shows.
-const SHOWN: usize = 60;
-
 const TOPICS: [&str; 8] = [
     "the harbour master writes the names of the boats into a long green book",
     "a baker on the hill counts loaves before the bells of the town begin to ring",
@@ -29,6 +26,17 @@ const TOPICS: [&str; 8] = [
     "two engineers measured the old tower and found that it leans to the north",
     "she keeps the seeds of last summer in small jars with the year on the lid",
 ];
+
+/// The prompts that are answered.
+#[derive(Clone, Copy)]
+pub struct Prompts {
+    /// One for each answer.
+    pub answers: usize,
+    /// Words of the shortest text that one shows.
+    pub shown: usize,
+    /// Tokens of an answer.
+    pub tokens: usize,
+}
 
 /// How alike the answers of two engines are.
 #[derive(Default)]
@@ -46,12 +54,8 @@ struct Answer {
 }
 
 /// Prints a row for the model. Returns how many answers with drafts differ, and how many without do.
-pub fn compare(
-    name: &str,
-    model: &Arc<dyn Model>,
-    answers: usize,
-    tokens: usize,
-) -> Result<(usize, usize)> {
+pub fn compare(name: &str, model: &Arc<dyn Model>, prompts: Prompts) -> Result<(usize, usize)> {
+    let Prompts { answers, shown: words, tokens } = prompts;
     let start_with = |drafts| -> Result<(Engine, TempDir)> {
         let directory = tempfile::tempdir()?;
         let options = EngineOptions { drafts, ..EngineOptions::default() };
@@ -64,7 +68,7 @@ pub fn compare(
     }
     let mut counts = DraftCounts::default();
     for number in 0..answers {
-        let prompt = model.tokenize(&shown(number), true, true);
+        let prompt = model.tokenize(&shown(words, number), true, true);
         let request = request(&format!("answer-{number}"), &prompt, tokens);
         let request = TurnRequest { logprobs: Some(4), ..request };
         let expected = answer(&without, &request)?;
@@ -146,12 +150,12 @@ fn answer(engine: &Engine, request: &TurnRequest) -> Result<Answer> {
 }
 
 /// A prompt that shows a text and asks for it again.
-fn shown(number: usize) -> String {
-    let words = (0..).flat_map(|turn: usize| {
+fn shown(words: usize, number: usize) -> String {
+    let text = (0..).flat_map(|turn: usize| {
         let topic = TOPICS[(number + turn * (number % 3 + 1)) % TOPICS.len()];
         topic.split(' ').chain(std::iter::once("and then"))
     });
-    let text: Vec<&str> = words.take(SHOWN + number % 7 * 20).collect();
+    let text: Vec<&str> = text.take(words + number % 7 * 20).collect();
     format!(
         "<|im_start|>user\nNote {number}: {}.\nRepeat the note, then write what happens next.<|im_end|>\n\
          <|im_start|>assistant\n",

@@ -58,6 +58,9 @@ pub struct Options {
     /// Greedy answers that are compared with those without drafts.
     #[arg(long, default_value_t = 40)]
     answers: usize,
+    /// Words of the texts that these answers are to repeat. Long copies fill tiles of attention.
+    #[arg(long, default_value_t = 60)]
+    shown: usize,
     /// Leaves out the edit of a shown file, forced and not.
     #[arg(long)]
     no_edit: bool,
@@ -81,8 +84,10 @@ const WIDE_BAR: f64 = 1.2;
 
 /// Part of the greedy answers that may differ from those without drafts, beside what differs without any.
 const MAX_DIFFERENT: f64 = 0.1;
-/// Tokens of a greedy answer.
+/// Minimum tokens of a greedy answer.
 const ANSWER_TOKENS: usize = 100;
+/// Maximum tokens of an answer for each word of the text that it is to repeat.
+const TOKENS_PER_WORD: f64 = 1.2;
 
 const STORY: &str = "<|im_start|>user\nTell a story about a lighthouse keeper who collects lost letters.\
                      <|im_end|>\n<|im_start|>assistant\n";
@@ -161,10 +166,11 @@ fn compare_answers(
 ) -> Result<()> {
     let random = load(&crate::small_model_path()?)?;
     equality::print_heading();
+    let tokens = ANSWER_TOKENS.max((options.shown as f64 * TOKENS_PER_WORD) as usize);
+    let prompts = equality::Prompts { answers: options.answers, shown: options.shown, tokens };
     let mut missed = Vec::new();
     for (name, model) in [(title, model), ("random weights (Q8_0)", &random)] {
-        let (differ, differ_without) =
-            equality::compare(name, model, options.answers, ANSWER_TOKENS)?;
+        let (differ, differ_without) = equality::compare(name, model, prompts)?;
         let most = differ_without + (MAX_DIFFERENT * options.answers as f64) as usize;
         if differ > most {
             missed.push(format!("{name}: {differ} answers differ, {most} may"));
