@@ -114,6 +114,11 @@ impl ApiError {
         Self::new(ErrorKind::NotFound, message).code("not_found")
     }
 
+    /// A conversation that is not stored.
+    pub fn no_such_conversation() -> Self {
+        Self::not_found("there is no conversation of this name").code("conversation_not_found")
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message).code("internal_error")
     }

@@ -105,7 +105,7 @@ impl Chat {
     /// `after` and `profile`.
     ///
     /// # Errors
-    /// When the request is invalid, or nothing can be left out.
+    /// When the request is invalid, the conversation is not stored, or nothing can be left out.
     pub async fn shorten(&self, id: ConversationId, body: Value) -> Result<Shortening, ApiError> {
         let summarises = Fields::of_body(&body)?.boolean("summarise")?.unwrap_or(true);
         let mut body = without_question(&body)?;
@@ -115,6 +115,10 @@ impl Chat {
         let resolved = self.resolve(&body)?;
         let identity = Identity::of(&body, &Session::default())?;
         let guard = self.shared.locks.enter(&id).await?;
+        self.catch_up(&identity).await;
+        if self.shared.options.transcript.get(&id).done().await?.is_none() {
+            return Err(ApiError::no_such_conversation());
+        }
         let extent = Extent::Before(String::new());
         let start = self.begin_turn(&resolved, &identity, &extent).await?;
         let continuation = start.continuation.expect("it is an append");
@@ -214,7 +218,13 @@ impl Shortening {
         let Self { chat, id, start, continuation, summary, saving, .. } = self;
         let saving = saving.get_or_insert_with(|| {
             continuation.replace_summary(summary.clone());
-            chat.shared.options.transcript.shorten(id, continuation.clone())
+            let options = &chat.shared.options;
+            let shortened = options.transcript.shorten(id, continuation.clone());
+            // The transcript's thread reads the text for it after this write.
+            if let (Some(sharing), false) = (&options.sharing, options.transcript.is_private(id)) {
+                sharing.changed(id);
+            }
+            shortened
         });
         saving.done().await?;
         Ok(ShorteningEvent::Done(Shortened {

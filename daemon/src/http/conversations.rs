@@ -191,7 +191,7 @@ pub(super) fn name(id: &str) -> Result<ConversationId, ApiError> {
 }
 
 pub(super) fn unknown() -> ApiError {
-    ApiError::not_found("there is no conversation of this name").code("conversation_not_found")
+    ApiError::no_such_conversation()
 }
 
 pub(super) fn describe(summary: &Summary, location: &KvLocation) -> Value {

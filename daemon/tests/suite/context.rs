@@ -372,4 +372,6 @@ fn a_conversation_with_room_is_not_shortened() {
     say(&hobd, "c", "one");
     let refused = hobd.client.call("POST", "/v1/conversations/c/shorten").json(&json!({})).send();
     assert_eq!(refused.error()["code"], "nothing_to_shorten");
+    let unknown = hobd.client.call("POST", "/v1/conversations/d/shorten").json(&json!({})).send();
+    assert_eq!((unknown.status, &unknown.error()["code"]), (404, &json!("conversation_not_found")));
 }

@@ -170,6 +170,35 @@ fn a_pin_is_there_in_the_next_turn_through_another_daemon() {
 }
 
 #[test]
+fn a_name_and_a_shortened_conversation_are_there_in_the_next_turn_through_another_daemon() {
+    let world = World::new();
+    let limits = ["--ctx", "2048", "--eviction", "off"];
+    let start = |name| world.daemon(name).args(limits).start();
+    let (first, second) = (start("one"), start("two"));
+    let ask = |client: &Client| {
+        let question = "the tide comes in and goes out again ".repeat(18);
+        client.chat(&json!({
+            "conversation": "talk", "hob": {"append": true}, "max_tokens": 12,
+            "messages": [{"role": "user", "content": question}],
+        }))
+    };
+    ask(&first.client);
+    world.until_published(&first.client, 1);
+    ask(&second.client);
+    world.until_published(&second.client, 1);
+    first.client.patch("/v1/conversations/talk", &json!({"title": "Tides"}));
+    world.until_published(&first.client, 2);
+    let shorten = first.client.call("POST", "/v1/conversations/talk/shorten");
+    let events: Vec<Value> = shorten.json(&json!({"summarise": false})).stream().collect();
+    assert_eq!(events.last().unwrap()["result"]["left_out"], 2, "{events:?}");
+    world.until_published(&first.client, 3);
+    ask(&second.client);
+    let talk = second.client.get("/v1/conversations/talk");
+    assert_eq!((&talk["title"], &talk["message_count"]), (&json!("Tides"), &json!(6)), "{talk}");
+    assert_eq!(talk["messages"][2]["starts_prompt"], true, "{talk}");
+}
+
+#[test]
 fn a_copy_an_import_and_an_edit_are_there_through_another_daemon_before_a_turn() {
     let world = World::new();
     let (first, second) = (world.start("one"), world.start("two"));

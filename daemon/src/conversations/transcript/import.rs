@@ -93,7 +93,7 @@ pub fn merge(
             mark(&transaction, export, &here)?;
             transaction.execute(
                 "UPDATE conversations SET head = ?2, instructions = ?3, sampling = nullif(?4, '{}'),
-                     updated_at = max(updated_at, ?5)
+                     updated_at = max(updated_at, ?5), title = coalesce(?6, title)
                  WHERE id = ?1",
                 params![
                     id.as_str(),
@@ -101,6 +101,7 @@ pub fn merge(
                     export.instructions,
                     export.sampling.as_ref().map(Value::to_string),
                     export.updated_at.unwrap_or(0).min(millis(now)),
+                    export.title,
                 ],
             )?;
         }
