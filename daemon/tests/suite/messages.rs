@@ -184,6 +184,9 @@ fn a_fork_shares_the_kv_of_its_beginning() {
     assert!(tokens["computed"].as_u64().unwrap() <= new, "{tokens}");
     assert_eq!(texts(&world, "room").len(), 6, "the original is as it was");
 
+    let turns = world.get("/v1/turns").json();
+    assert_eq!(turns["data"].as_array().unwrap().len(), 4, "the copies are no turns: {turns}");
+
     let named = world.post("/v1/conversations/room/fork", json!({"message": 2})).json();
     assert_eq!((&named["id"], &named["title"]), (&json!("room-2"), &json!("My room")));
     let unknown = world.post("/v1/conversations/room/fork", json!({"message": 99}));

@@ -298,7 +298,7 @@ fn fork(
                       starts_prompt, summary, brings)
                  SELECT ?1, ?2, role, content,
                      CASE status WHEN 'streaming' THEN 'interrupted' ELSE status END,
-                     created_at, finish, starts_prompt, summary, brings
+                     created_at, json_set(finish, '$.imported', json('true')), starts_prompt, summary, brings
                  FROM messages WHERE id = ?3",
             )?
             .execute(params![id.as_str(), head, message])?;

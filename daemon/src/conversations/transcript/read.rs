@@ -199,7 +199,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
-/// The field of a saved `finish` that an import adds.
+/// The field of a saved `finish` that an import adds, and a fork: the answer was computed elsewhere, and counts there.
 pub const IMPORTED: &str = "imported";
 
 fn unmarked(mut finish: Value) -> Value {

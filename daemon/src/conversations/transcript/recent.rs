@@ -19,7 +19,7 @@ pub struct RecentTurn {
     pub finish: Value,
 }
 
-/// The latest first, without those of conversations in the trash and without imported ones.
+/// The latest first, without those of conversations in the trash, and without imported and copied ones.
 pub fn list(connection: &Connection, max_turns: usize) -> Result<Vec<RecentTurn>, TranscriptError> {
     let mut select = connection.prepare_cached(
         "SELECT conversation, title, messages.id, parent, messages.created_at, finish
