@@ -71,7 +71,8 @@ pub fn stop(answer: &Answer, reason: EndReason) -> (&'static str, Option<&str>) 
             ("model_context_window_exceeded", None)
         }
         (EndReason::Length, _) => ("max_tokens", None),
-        (EndReason::Stop, None) | (EndReason::ContentFilter, _) => ("end_turn", None),
+        (EndReason::ContentFilter, _) => ("refusal", None),
+        (EndReason::Stop, None) => ("end_turn", None),
     }
 }
 

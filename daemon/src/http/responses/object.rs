@@ -21,6 +21,8 @@ pub enum Status {
     Completed,
     /// The answer ended within its text: at the limit of tokens, or with the context.
     Incomplete,
+    /// The engine at another address withheld the rest.
+    Filtered,
     /// The client left, or the daemon ended.
     Cancelled,
     Failed,
@@ -28,14 +30,18 @@ pub enum Status {
 
 impl Status {
     pub fn of_reason(reason: EndReason) -> Self {
-        if reason == EndReason::Length { Self::Incomplete } else { Self::Completed }
+        match reason {
+            EndReason::Length => Self::Incomplete,
+            EndReason::ContentFilter => Self::Filtered,
+            EndReason::Stop | EndReason::ToolCalls => Self::Completed,
+        }
     }
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InProgress => "in_progress",
             Self::Completed => "completed",
-            Self::Incomplete => "incomplete",
+            Self::Incomplete | Self::Filtered => "incomplete",
             Self::Cancelled => "cancelled",
             Self::Failed => "failed",
         }
@@ -45,7 +51,9 @@ impl Status {
     pub fn of_item(self) -> &'static str {
         match self {
             Self::InProgress | Self::Completed => self.as_str(),
-            Self::Incomplete | Self::Cancelled | Self::Failed => Self::Incomplete.as_str(),
+            Self::Incomplete | Self::Filtered | Self::Cancelled | Self::Failed => {
+                Self::Incomplete.as_str()
+            }
         }
     }
 }
@@ -101,8 +109,11 @@ impl Frame {
         let Outcome { output, usage, error, millis, hob, model } = outcome;
         let is_complete = status == Status::Completed;
         let seconds = (millis.unwrap_or(0.0) / 1000.0).round() as u64;
-        let incomplete =
-            (status == Status::Incomplete).then(|| json!({"reason": "max_output_tokens"}));
+        let incomplete = match status {
+            Status::Incomplete => Some(json!({"reason": "max_output_tokens"})),
+            Status::Filtered => Some(json!({"reason": "content_filter"})),
+            _ => None,
+        };
         let error = error.map(
             |error| json!({"code": error.code.unwrap_or("server_error"), "message": error.message}),
         );

@@ -141,6 +141,24 @@ fn an_engines_stream_is_read_as_it_writes_it() {
 }
 
 #[test]
+fn an_answer_whose_rest_the_engine_withholds_is_complete_in_no_protocol() {
+    let world = World::of("vllm");
+    let choice =
+        json!({"index": 0, "delta": {"content": "Hel"}, "finish_reason": "content_filter"});
+    let cut = json!({"choices": [choice]});
+    world.engine.answers(Script::Whole(vec![cut.clone()]));
+    let message = world.front.client.post("/v1/messages", &ask("Hi"));
+    assert_eq!(message["stop_reason"], "refusal", "{message}");
+    world.engine.answers(Script::Whole(vec![cut]));
+    let response = world.front.client.post("/v1/responses", &json!({"input": "Hi"}));
+    let why = &response["incomplete_details"]["reason"];
+    assert_eq!((&response["status"], why), (&json!("incomplete"), &json!("content_filter")));
+    let id = response["id"].as_str().unwrap();
+    let stored = world.front.client.get(&format!("/v1/responses/{id}"));
+    assert_eq!(stored["incomplete_details"], response["incomplete_details"], "{stored}");
+}
+
+#[test]
 fn an_answer_that_its_limit_cut_says_so_although_the_engine_counts_no_tokens() {
     let world = World::of("vllm");
     let cut = |choice: usize| json!({"choices": [{"index": choice, "delta": {"content": "Hel"}, "finish_reason": "length"}]});
