@@ -236,6 +236,21 @@ fn a_deleted_response_takes_what_only_it_needs_along() {
 }
 
 #[test]
+fn a_response_whose_answer_goes_on_keeps_what_was_stored_with_it() {
+    let world = World::new();
+    let body = json!({"input": say("One, two."), "conversation": "room", "max_output_tokens": 5,
+        "instructions": "Be brief.", "metadata": {"ticket": "7"}});
+    let cut = respond(&world, body);
+    assert_eq!(cut["status"], "incomplete");
+    let hob = json!({"append": true, "continue": true});
+    world.chat(json!([]), json!({"conversation": "room", "hob": hob, "max_tokens": 900}));
+    let whole = world.get(&format!("{ROUTE}/{}", cut["id"].as_str().unwrap())).json();
+    assert_eq!((&whole["status"], text(&whole)), (&json!("completed"), "One, two."), "{whole}");
+    let kept = ["metadata", "instructions"].map(|name| &whole[name]);
+    assert_eq!(kept, [&json!({"ticket": "7"}), &json!("Be brief.")]);
+}
+
+#[test]
 fn an_answer_that_broke_off_is_a_cancelled_response_and_can_be_followed() {
     let world = World::new();
     let tool = json!({"type": "function", "name": "look", "parameters": {"type": "object"}});

@@ -179,6 +179,11 @@ const LABELLED: &str = "CASE WHEN NOT json_valid(content) THEN ?2
          WHEN json_extract(content, '$.hob') IS NULL THEN ?2
          ELSE json_set(?2, '$.hob', json_extract(content, '$.hob')) END";
 
+/// The `finish` of an answer that has ended once more, with what a response or a thread had stored with it.
+const FINISH: &str = "CASE WHEN json_extract(finish, '$.response') IS NULL THEN ?4
+         WHEN json_extract(?4, '$.response') IS NOT NULL THEN ?4
+         ELSE json_set(coalesce(?4, '{}'), '$.response', json_extract(finish, '$.response')) END";
+
 /// `text`: `None` leaves the text of the last flush.
 fn close(
     connection: &Connection,
@@ -189,7 +194,7 @@ fn close(
 ) -> Result<(), TranscriptError> {
     connection
         .prepare_cached(&format!(
-            "UPDATE messages SET content = coalesce({LABELLED}, content), status = ?3, finish = ?4
+            "UPDATE messages SET content = coalesce({LABELLED}, content), status = ?3, finish = {FINISH}
              WHERE id = ?1"
         ))?
         .execute((row, text, status.as_str(), finish))?;

@@ -279,7 +279,7 @@ fn begin(
     Ok(())
 }
 
-/// Opens an answer once more.
+/// Opens an answer once more. What a response or a thread has stored with it stays.
 fn reopen(
     connection: &Connection,
     conversation: &ConversationId,
@@ -292,7 +292,12 @@ fn reopen(
     check_still_there(connection, conversation, answer)?;
     Mark::write_saved(marks, connection)?;
     connection
-        .prepare_cached("UPDATE messages SET status = 'streaming', finish = NULL WHERE id = ?1")?
+        .prepare_cached(
+            "UPDATE messages SET status = 'streaming', finish = CASE
+                 WHEN json_extract(finish, '$.response') IS NOT NULL
+                 THEN json_object('response', json_extract(finish, '$.response')) END
+             WHERE id = ?1",
+        )?
         .execute([answer])?;
     connection
         .prepare_cached(
