@@ -138,19 +138,6 @@ async fn an_interrupted_turn_keeps_its_text_and_its_timeline() {
     assert_eq!(transcript.tokens(&id, MODEL).done().await.unwrap(), [Token(1)]);
 }
 
-/// A request that brings its own history does not wait for the turn before it.
-#[tokio::test]
-async fn nothing_is_appended_behind_an_answer_that_is_still_written() {
-    let (transcript, id) = world();
-    let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
-    answer.stored().await.unwrap();
-    let refused = transcript.begin_turn(append(&id, "Bye")).await;
-    assert!(matches!(refused, Err(TranscriptError::Answering)));
-    let reply = Message::answer("Hi", "", &[]);
-    transcript.end_turn(end(&id, Some(answer.complete(&reply, &json!({}))), &[Token(1)]));
-    transcript.begin_turn(append(&id, "Bye")).await.unwrap();
-}
-
 #[tokio::test]
 async fn messages_sent_again_after_an_answer_without_a_word_stand_in_the_prompt_once() {
     let (transcript, id) = world();
