@@ -177,10 +177,6 @@ pub fn continuation(
         return continued(connection, conversation, after, instructions);
     }
     let mut path = path_after(connection, conversation, after)?;
-    // A request that brings its own history waits for no other.
-    if path.iter().any(|node| node.status == Status::Streaming) {
-        return Err(TranscriptError::Answering);
-    }
     if after.is_some() {
         let answered = path.last().is_some_and(|node| node.message.role != Role::Assistant);
         if new.is_empty() && !answered {
