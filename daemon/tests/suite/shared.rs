@@ -186,11 +186,11 @@ fn a_name_and_a_shortened_conversation_are_there_in_the_next_turn_through_anothe
     world.until_published(&first.client, 1);
     ask(&second.client);
     world.until_published(&second.client, 1);
-    first.client.patch("/v1/conversations/talk", &json!({"title": "Tides"}));
-    world.until_published(&first.client, 2);
     let shorten = first.client.call("POST", "/v1/conversations/talk/shorten");
     let events: Vec<Value> = shorten.json(&json!({"summarise": false})).stream().collect();
     assert_eq!(events.last().unwrap()["result"]["left_out"], 2, "{events:?}");
+    world.until_published(&first.client, 2);
+    first.client.patch("/v1/conversations/talk", &json!({"title": "Tides"}));
     world.until_published(&first.client, 3);
     ask(&second.client);
     let talk = second.client.get("/v1/conversations/talk");
