@@ -3,8 +3,8 @@
 //!
 //! - The snapshot of a turn's end is put into the tiers when the slot is saved.
 //! - The snapshot from which "regenerate" continues is held in memory, and put only when the conversation leaves its
-//!   slot, or words that are typed ahead change. Nothing is exported for it before the first token is sent: a window still has what is needed behind that
-//!   token, a running state is marked before.
+//!   slot, or words that are typed ahead change. Nothing is exported for it before the first token is sent: a window
+//!   still has what is needed behind that token, a running state is marked before.
 
 use std::time::Instant;
 
@@ -70,10 +70,16 @@ impl Worker<'_> {
     /// Puts what is held into the tiers, where the conversation finds it after it has left the slot.
     pub(super) fn put_held(&mut self, index: usize) {
         let Some(Held { position, rest }) = self.slots[index].save.held.clone() else { return };
+        let save = &self.slots[index].save;
+        let is_speculative = save.is_speculative();
+        let is_put = save.snapshots.iter().any(|snapshot| snapshot.position as usize == position);
+        if is_speculative && is_put {
+            return; // The words change with each key; the record names it.
+        }
         if !self.slots[index].is_savable() || !self.put_snapshot(index, position, |_| Some(rest)) {
             return;
         }
-        if self.slots[index].save.is_speculative() {
+        if is_speculative {
             // The record has more tokens, and keeps them: those that are stored.
             self.write_record(index, position);
         } else {
