@@ -230,10 +230,15 @@ mod llama {
             "fixtures/gemma3.gguf",
         ] {
             let model = load(file);
-            let answer = endless("chat", &tokens(&model, &user(&story(12))), 300);
-            let [(seen, counts), (expected, _)] = on_and_off(&model, &answer);
-            assert_eq!(seen, expected, "{file}");
-            assert!(counts.accepted > 0, "{file}: {counts:?}");
+            for times in [8, 12] {
+                if (file, times) == ("fixtures/qwen2.gguf", 8) {
+                    continue; // Two of its tokens are 0.01 apart, and a tile rounds otherwise than a row.
+                }
+                let answer = endless("chat", &tokens(&model, &user(&story(times))), 300);
+                let [(seen, counts), (expected, _)] = on_and_off(&model, &answer);
+                assert_eq!(seen, expected, "{file}: {times}");
+                assert!(counts.accepted > 0, "{file}: {times}: {counts:?}");
+            }
         }
     }
 
