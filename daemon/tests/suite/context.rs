@@ -256,6 +256,26 @@ fn the_oldest_messages_are_left_out_at_once_without_a_summary() {
 }
 
 #[test]
+fn an_answer_that_is_not_stored_follows_what_the_conversation_has_not_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    for turn in 0..6 {
+        say(&hobd, "c", &format!("turn number {turn}"));
+    }
+    let input = "Say this: and on";
+    let last = hobd.client.post("/v1/responses", &json!({"conversation": "c", "input": input}));
+    let tokens = |store: bool| {
+        let next = json!({"previous_response_id": last["id"], "input": input, "store": store});
+        hobd.client.post("/v1/responses/input_tokens", &next)["input_tokens"].as_u64().unwrap()
+    };
+    let whole = tokens(false);
+    let events = shorten(&hobd, &json!({"summarise": false}));
+    assert!(events.last().unwrap()["result"]["left_out"].as_u64() >= Some(2), "{events:?}");
+    assert!(tokens(false) < whole);
+    assert_eq!(tokens(false), tokens(true));
+}
+
+#[test]
 fn pinned_messages_stay_when_a_conversation_is_shortened() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());

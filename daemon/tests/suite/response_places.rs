@@ -213,6 +213,39 @@ fn an_answer_that_is_not_stored_may_follow_one_that_is() {
 }
 
 #[test]
+fn an_answer_that_is_not_stored_has_the_instructions_that_the_user_has_set() {
+    let world = World::new();
+    let first = respond(&world, json!({"input": say("One."), "conversation": "talk"}));
+    let tokens = |store: bool| {
+        let next =
+            json!({"input": say("Two."), "previous_response_id": first["id"], "store": store});
+        let counted = world.post(&format!("{ROUTE}/input_tokens"), next).json();
+        count(&counted, "/input_tokens")
+    };
+    let without = tokens(false);
+    let set = json!({"instructions": "Answer like a pirate."});
+    world.call("PATCH", "/v1/conversations/talk").json(&set).send();
+    assert!(tokens(false) > without);
+    assert_eq!(tokens(false), tokens(true));
+}
+
+#[test]
+fn an_answer_that_is_not_stored_is_none_of_the_session_that_asks() {
+    let world = World::new();
+    let ask = |body: Value| {
+        let answer = world.call("POST", ROUTE).header("X-Session-Id", "talk").json(&body).send();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    };
+    let first = ask(json!({"input": say("One."), "temperature": 0}));
+    let next = json!({"input": say("Two."), "previous_response_id": first["id"], "store": false,
+        "temperature": 0});
+    let next = ask(next);
+    assert_eq!((text(&next), &next["conversation"]), ("Two.", &Value::Null));
+    assert_eq!(texts(&world, &first), [&say("One."), "One."]);
+}
+
+#[test]
 fn a_deleted_response_takes_what_only_it_needs_along() {
     let world = World::new();
     let first = respond(&world, json!({"input": say("One.")}));

@@ -194,6 +194,18 @@ pub fn continuation(
     Ok(continuation_of(path, new, own, instructions, None))
 }
 
+/// See [`super::Transcript::prompt_to`].
+pub fn prompt_to(
+    connection: &Connection,
+    conversation: &ConversationId,
+    message: i64,
+    instructions: &Option<String>,
+) -> Result<Vec<Message>, TranscriptError> {
+    let path = path_after(connection, conversation, Some(After::Message(message)))?;
+    let own = own_instructions(connection, conversation, instructions)?;
+    Ok(continuation_of(path, Vec::new(), own, None, None).history)
+}
+
 /// The messages up to the one that `after` names; without, of the branch used last.
 fn path_after(
     connection: &Connection,

@@ -276,6 +276,26 @@ impl Transcript {
         writer.read(move |connection| read::get(connection, &id))
     }
 
+    /// Whether a conversation is stored.
+    pub fn exists(&self, conversation: &ConversationId) -> Pending<bool> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| read::exists(connection, &id))
+    }
+
+    /// The messages of a prompt that goes on behind `message`, which is its last one. `instructions`: in place of the
+    /// conversation's.
+    pub fn prompt_to(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        instructions: Option<String>,
+    ) -> Pending<Vec<Message>> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| {
+            continuation::prompt_to(connection, &id, message, &instructions)
+        })
+    }
+
     /// Changes title, pin, trash or head; `false` if the id is unknown.
     pub fn change(
         &self,

@@ -30,7 +30,7 @@ pub async fn create(
     if lacks_token.is_some() {
         without_token::check(&body)?;
     }
-    let (mut request, chat_body) = translated(&body, &session, &conversations).await?;
+    let (mut request, chat_body, session) = translated(&body, session, &conversations).await?;
     let begun = chat.answer(&chat_body, &session).await;
     let (asked, mut answer) = begun.map_err(|error| request.paths.own(error))?;
     let sampling = &asked.shape.sampling;
@@ -66,22 +66,23 @@ pub async fn input_tokens(
     body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let JsonBody { value: body, session } = body;
-    let (request, chat_body) = translated(&body, &session, &conversations).await?;
+    let (request, chat_body, session) = translated(&body, session, &conversations).await?;
     let tokens = chat.count_tokens(&chat_body, &session).await;
     let tokens = tokens.map_err(|error| request.paths.own(error))?;
     Ok(Json(json!({"object": "response.input_tokens", "input_tokens": tokens})))
 }
 
-/// The request, and the body of its chat.
+/// The request, the body of its chat, and the session of that: what follows a response is in no other conversation.
 async fn translated(
     body: &Value,
-    session: &Session,
+    session: Session,
     conversations: &Conversations,
-) -> Result<(Request, Value), ApiError> {
-    let input = references::resolved(body, session, conversations).await?;
+) -> Result<(Request, Value, Session), ApiError> {
+    let input = references::resolved(body, &session, conversations).await?;
     let mut request = Request::parse(body, &input)?;
-    let chat = origin::chat_body(&mut request, body, session, conversations).await?;
-    Ok((request, chat))
+    let chat = origin::chat_body(&mut request, body, &session, conversations).await?;
+    let session = if request.previous.is_some() { Session::default() } else { session };
+    Ok((request, chat, session))
 }
 
 /// The number with the digits of its text: 0.7 and not 0.699999988079071.

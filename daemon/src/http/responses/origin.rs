@@ -20,6 +20,7 @@ use crate::chat::names;
 use crate::conversations::Conversations;
 use crate::conversations::transcript::ConversationText;
 use crate::error::ApiError;
+use crate::wire::message::Message;
 
 /// Puts the request into its conversation. Returns the body of the chat.
 ///
@@ -34,12 +35,16 @@ pub async fn chat_body(
     let stores = request.stores && !request.is_private();
     let identity = Identity::of(body, session)?;
     if let Some(previous) = request.previous.clone() {
-        let StoredAnswer { text, row, .. } = stored::previous(&previous, conversations).await?;
-        let history = text.path_to(row).into_iter().map(|saved| saved.message.clone()).collect();
+        let StoredAnswer { text, row, place } = stored::previous(&previous, conversations).await?;
+        let path = text.path_to(row).into_iter();
+        let history: Vec<Value> = path.map(|saved| saved.message.clone()).collect();
+        let own = instructions(request, &history, are_of_a_response(&text, &history));
         if !stores {
-            return Ok(unstored(request, history));
+            let mut prompt = conversations.transcript.prompt_to(&place.conversation, row, own);
+            let prompt = prompt.done().await?;
+            return Ok(unstored(request, prompt.iter().map(Message::to_json).collect()));
         }
-        instruct(request, &history, are_of_a_response(&text, &history));
+        instruct(request, own);
         request.paths.add("hob.after".to_owned(), "previous_response_id");
         return Ok(append(request, &text.summary.id, Some(row)));
     }
@@ -51,24 +56,32 @@ pub async fn chat_body(
             if history.is_empty() {
                 history = sent(request);
             }
-            instruct(request, &history, false);
+            let own = instructions(request, &history, false);
+            instruct(request, own);
         }
         if !request.stores {
             request.chat.insert("store".into(), false.into());
         }
         return Ok(append(request, id.as_str(), None));
     }
-    if !stores {
-        return Ok(unstored(request, Vec::new()));
-    }
     let history = sent(request);
+    if !stores {
+        let own = instructions(request, &history, false);
+        let system = own.map(|text| json!({"role": "system", "content": text}));
+        if system.is_some() {
+            request.input.leave_out(leading(&history).len());
+        }
+        return Ok(unstored(request, system.into_iter().collect()));
+    }
     match references::conversation(body, conversations).await? {
         Some(text) => {
-            instruct(request, &history, are_of_a_response(&text, &history));
+            let own = instructions(request, &history, are_of_a_response(&text, &history));
+            instruct(request, own);
             Ok(append(request, &text.summary.id, Some(0)))
         }
         None => {
-            instruct(request, &history, false);
+            let own = instructions(request, &history, false);
+            instruct(request, own);
             Ok(append(request, &names::conversation(), None))
         }
     }
@@ -80,7 +93,7 @@ fn sent(request: &Request) -> Vec<Value> {
 
 /// The system messages with which `history` begins, where the instructions of a response stand in their place.
 pub fn before_a_response(text: &ConversationText, history: &[Value]) -> Option<String> {
-    are_of_a_response(text, history).then(|| in_front(None, history).0)
+    are_of_a_response(text, history).then(|| in_front(None, history))
 }
 
 /// Whether the conversation has instructions of a response; else its user has set them.
@@ -91,27 +104,35 @@ fn are_of_a_response(text: &ConversationText, history: &[Value]) -> bool {
         .iter()
         .filter_map(|saved| saved.finish.as_ref()?[RESPONSE]["instructions"].as_str());
     let mut of_responses = asked.map(Some).chain([None]);
-    of_responses.any(|own| in_front(own, history).0 == *set)
+    of_responses.any(|own| in_front(own, history) == *set)
 }
 
-/// Puts the request's instructions in front of the conversation, in place of the system messages with
-/// which `history` begins. `is_set`: it has those of a response, which are not inherited.
-fn instruct(request: &mut Request, history: &[Value], is_set: bool) {
-    if request.instructions.is_some() || is_set {
-        let (text, _) = in_front(request.instructions.as_deref(), history);
+/// What stands in front of the conversation, in place of the system messages with which `history` begins; `None`: what
+/// stands there. `is_set`: it has instructions of a response, which are not inherited.
+fn instructions(request: &Request, history: &[Value], is_set: bool) -> Option<String> {
+    let own = request.instructions.as_deref();
+    (own.is_some() || is_set).then(|| in_front(own, history))
+}
+
+fn instruct(request: &mut Request, own: Option<String>) {
+    if let Some(text) = own {
         request.set_hob("instructions", text);
     }
 }
 
 /// The instructions, and behind them the system messages with which `history` begins: one message, because
-/// not every chat template takes two. Also returns how many these are.
-fn in_front(own: Option<&str>, history: &[Value]) -> (String, usize) {
+/// not every chat template takes two.
+fn in_front(own: Option<&str>, history: &[Value]) -> String {
+    let leading: Vec<String> = leading(history).iter().map(text_of).collect();
+    let own = own.unwrap_or_default().trim();
+    joined(std::iter::once(own).chain(leading.iter().map(String::as_str)))
+}
+
+/// The system messages with which it begins.
+fn leading(history: &[Value]) -> &[Value] {
     let instructs =
         |message: &&Value| message["role"] == "system" || message["role"] == "developer";
-    let leading: Vec<String> = history.iter().take_while(instructs).map(text_of).collect();
-    let own = own.unwrap_or_default().trim();
-    let text = joined(std::iter::once(own).chain(leading.iter().map(String::as_str)));
-    (text, leading.len())
+    &history[..history.iter().take_while(instructs).count()]
 }
 
 fn text_of(message: &Value) -> String {
@@ -138,18 +159,7 @@ fn append(request: &mut Request, conversation: &str, after: Option<i64>) -> Valu
 }
 
 /// A chat that carries its whole history.
-fn unstored(request: &mut Request, mut history: Vec<Value>) -> Value {
-    if let Some(own) = &request.instructions {
-        let is_sent = history.is_empty();
-        let begun = if is_sent { &request.input.messages } else { &history };
-        let (text, replaced) = in_front(Some(own), begun);
-        if is_sent {
-            request.input.leave_out(replaced);
-        } else {
-            history.drain(..replaced);
-        }
-        history.insert(0, json!({"role": "system", "content": text}));
-    }
+fn unstored(request: &mut Request, history: Vec<Value>) -> Value {
     request.chat.insert("store".into(), false.into());
     request.body(history)
 }

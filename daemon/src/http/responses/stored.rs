@@ -30,7 +30,7 @@ const DEFAULT_ITEMS: usize = 20;
 pub struct StoredAnswer {
     pub text: ConversationText,
     pub row: i64,
-    place: Place,
+    pub place: Place,
 }
 
 impl StoredAnswer {
