@@ -116,7 +116,7 @@ impl Chat {
         let identity = Identity::of(&body, &Session::default())?;
         let guard = self.shared.locks.enter(&id).await?;
         self.catch_up(&identity).await;
-        if self.shared.options.transcript.get(&id).done().await?.is_none() {
+        if !self.shared.options.transcript.exists(&id).done().await? {
             return Err(ApiError::no_such_conversation());
         }
         let extent = Extent::Before(String::new());
@@ -221,7 +221,7 @@ impl Shortening {
             let options = &chat.shared.options;
             let shortened = options.transcript.shorten(id, continuation.clone());
             // The transcript's thread reads the text for it after this write.
-            if let (Some(sharing), false) = (&options.sharing, options.transcript.is_private(id)) {
+            if let Some(sharing) = &options.sharing {
                 sharing.changed(id);
             }
             shortened

@@ -133,7 +133,7 @@ impl Conversations {
             return Ok(LastExplanation::Saved(explanation));
         }
         let fingerprint = self.engine.fingerprint();
-        let is_known = self.transcript.get(id).done().await?.is_some()
+        let is_known = self.transcript.exists(id).done().await?
             || !self.transcript.tokens(id, fingerprint).done().await?.is_empty();
         Ok(if is_known { LastExplanation::Never } else { LastExplanation::UnknownConversation })
     }
@@ -158,6 +158,9 @@ impl Conversations {
         let changes_text = change.changes_text();
         let (conversations, id) = (self.clone(), id.clone());
         let changed = uncancelled(async move {
+            if changes_text {
+                conversations.catch_up_text(&id).await; // What is published has the newest messages.
+            }
             let now = conversations.now();
             let changed = conversations.transcript.change(&id, change, now).done().await;
             if changes_text && matches!(changed, Ok(true)) {
@@ -172,7 +175,7 @@ impl Conversations {
     /// When the conversation is being answered, or the database cannot be read.
     pub async fn check_idle(&self, id: &ConversationId) -> Result<(), ApiError> {
         let is_idle = self.transcript.is_idle(id).done().await?;
-        if is_idle { Ok(()) } else { Err(of_message(TranscriptError::Answering)) }
+        if is_idle { Ok(()) } else { Err(TranscriptError::Answering.into()) }
     }
 
     /// Stores messages behind the last one, with no answer. Returns their ids. Hold the conversation's lock; `ticket`:
@@ -263,7 +266,7 @@ impl Conversations {
 
     /// Reads what another daemon has added to the conversation.
     async fn catch_up_text(&self, id: &ConversationId) {
-        if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
+        if let Some(sharing) = &self.sharing {
             sharing.catch_up_text(id).await;
         }
     }
@@ -279,9 +282,9 @@ impl Conversations {
         change.done().await.map_err(of_message)
     }
 
-    /// Lets the shared tier have the text as it is now; that of a private conversation never.
+    /// Lets the shared tier have the text as it is now.
     pub fn republish(&self, id: &ConversationId) {
-        if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
+        if let Some(sharing) = &self.sharing {
             sharing.changed(id);
         }
     }
@@ -296,10 +299,6 @@ fn of_message(error: TranscriptError) -> ApiError {
     match error {
         TranscriptError::NoSuchMessage { .. } => {
             ApiError::not_found(error.to_string()).code("message_not_found")
-        }
-        TranscriptError::Answering => {
-            let message = "the conversation is being answered: stop the answer, or wait for it";
-            ApiError::new(ErrorKind::Conflict, message).code("answering")
         }
         error => error.into(),
     }

@@ -170,6 +170,22 @@ fn a_pin_is_there_in_the_next_turn_through_another_daemon() {
 }
 
 #[test]
+fn a_name_that_is_given_behind_another_daemons_turn_keeps_that_turn() {
+    let world = World::new();
+    let (first, second) = (world.start("one"), world.start("two"));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    say(&second.client, "talk", 1);
+    world.until_published(&second.client, 1);
+    first.client.patch("/v1/conversations/talk", &json!({"title": "Tides"}));
+    world.until_published(&first.client, 2);
+    say(&second.client, "talk", 2);
+    let talk = second.client.get("/v1/conversations/talk");
+    assert_eq!((&talk["title"], &talk["message_count"]), (&json!("Tides"), &json!(6)), "{talk}");
+    assert_eq!(talk["messages"].as_array().unwrap().len(), 6, "{talk}");
+}
+
+#[test]
 fn a_name_and_a_shortened_conversation_are_there_in_the_next_turn_through_another_daemon() {
     let world = World::new();
     let limits = ["--ctx", "2048", "--eviction", "off"];

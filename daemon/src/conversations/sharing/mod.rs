@@ -111,8 +111,11 @@ impl Sharing {
         &self.inner.options.tier
     }
 
-    /// A conversation has changed: it is published soon.
+    /// A conversation has changed: it is published soon, unless it is private.
     pub fn changed(&self, id: &ConversationId) {
+        if self.inner.options.transcript.is_private(id) {
+            return;
+        }
         self.inner.unpublished.send_if_modified(|it| it.add(id));
     }
 

@@ -89,10 +89,12 @@ impl Sharing {
         head: MergedHead,
     ) -> Result<bool, SharingError> {
         let Options { tier, transcript, daemon, .. } = &self.inner.options;
+        if transcript.is_private(id) {
+            return Ok(false);
+        }
         let name = names::text(tier.sealing(), id);
         let stamp = tier.stamp(&name).await?;
-        let is_known = stamp.is_none() || stamp == self.inner.known.lock().get(id).cloned();
-        if is_known || transcript.is_private(id) {
+        if stamp.is_none() || stamp == self.inner.known.lock().get(id).cloned() {
             return Ok(false);
         }
         let Some((bytes, stamp)) = tier.get(&name, MAX_TEXT_BYTES).await? else { return Ok(false) };

@@ -29,7 +29,7 @@ pub enum TranscriptError {
     #[error("there is no answer to go on with")]
     NothingToContinue,
     /// A change of messages while an answer grows.
-    #[error("the conversation is being answered")]
+    #[error("the conversation is being answered: stop the answer, or wait for it")]
     Answering,
     #[error("the conversation is on disk")]
     OnDisk,
@@ -52,6 +52,9 @@ impl From<TranscriptError> for ApiError {
         }
         if matches!(error, TranscriptError::MessageDeleted) {
             return Self::new(ErrorKind::Conflict, error.to_string()).code("message_deleted");
+        }
+        if matches!(error, TranscriptError::Answering) {
+            return Self::new(ErrorKind::Conflict, error.to_string()).code("answering");
         }
         tracing::error!(%error, "transcript");
         Self::internal(format!("the conversation could not be stored or read: {error}"))
