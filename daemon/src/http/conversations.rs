@@ -121,7 +121,8 @@ pub async fn read(
     Path(id): Path<String>,
     Query(query): Query<ReadQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let (text, location) = conversations.get(&name(&id)?).await?.ok_or_else(unknown)?;
+    let (text, location) =
+        conversations.get(&name(&id)?).await?.ok_or_else(ApiError::no_such_conversation)?;
     Ok(Json(whole(&text, &location, query.branches)))
 }
 
@@ -134,9 +135,10 @@ pub async fn change(
     let change = parse_change(&body.value)?;
     let id = name(&id)?;
     if !conversations.change(&id, change).await? {
-        return Err(unknown());
+        return Err(ApiError::no_such_conversation());
     }
-    let (text, location) = conversations.get(&id).await?.ok_or_else(unknown)?;
+    let (text, location) =
+        conversations.get(&id).await?.ok_or_else(ApiError::no_such_conversation)?;
     let mut changed = describe(&text.summary, &location);
     changed["head"] = text.head.into();
     changed["sampling"] = text.sampling.into();
@@ -178,20 +180,16 @@ pub async fn delete(
 ) -> Result<Json<Value>, ApiError> {
     let id = name(&id)?;
     if !conversations.delete(&id).await? {
-        return Err(unknown());
+        return Err(ApiError::no_such_conversation());
     }
     Ok(Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
 }
 
 pub(super) fn name(id: &str) -> Result<ConversationId, ApiError> {
     match conversation_id(id, "id") {
-        Err(error) if error.code != Some("reserved_name") => Err(unknown()),
+        Err(error) if error.code != Some("reserved_name") => Err(ApiError::no_such_conversation()),
         known => known,
     }
-}
-
-pub(super) fn unknown() -> ApiError {
-    ApiError::no_such_conversation()
 }
 
 pub(super) fn describe(summary: &Summary, location: &KvLocation) -> Value {

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use hob_api::{AnswerMoves, Turn};
 use serde_json::{Value, json};
 
-use super::conversations::{name, unknown};
+use super::conversations::name;
 use crate::conversations::transcript::{ConversationText, SavedMessage};
 use crate::conversations::{Conversations, LastExplanation};
 use crate::error::ApiError;
@@ -24,7 +24,7 @@ pub async fn explain(
 ) -> Result<Json<Value>, ApiError> {
     let id = name(&id)?;
     let saved = match conversations.explanation(&id).await? {
-        LastExplanation::UnknownConversation => return Err(unknown()),
+        LastExplanation::UnknownConversation => return Err(ApiError::no_such_conversation()),
         LastExplanation::Never => None,
         LastExplanation::Saved(saved) => Some(saved),
     };

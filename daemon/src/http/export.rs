@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::body::{self, BodyLimits};
-use super::conversations::{describe, name, unknown};
+use super::conversations::{describe, name};
 use super::query::Query;
 use super::respond;
 use super::slots::{TAR, receive};
@@ -56,7 +56,9 @@ pub async fn export(
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, ApiError> {
     let id = name(&id)?;
-    let export = async |extent| conversations.conversation(&id, extent).await?.ok_or_else(unknown);
+    let export = async |extent| {
+        conversations.conversation(&id, extent).await?.ok_or_else(ApiError::no_such_conversation)
+    };
     let (kind, ending, body) = match query.format {
         Format::Json => {
             let text = export(Extent::Tree).await?.to_json();
@@ -68,7 +70,8 @@ pub async fn export(
             ("text/markdown; charset=utf-8", "md", Body::from(text))
         }
         Format::Archive => {
-            let file = conversations.archive(&id).await?.ok_or_else(unknown)?;
+            let file =
+                conversations.archive(&id).await?.ok_or_else(ApiError::no_such_conversation)?;
             (TAR, "tar", pieces(file))
         }
     };
@@ -230,7 +233,8 @@ async fn describe_import(
     imported: Imported,
 ) -> Result<Value, ApiError> {
     let Imported { id, renamed_from, was_here, kv } = imported;
-    let (text, location) = conversations.get(&id).await?.ok_or_else(unknown)?;
+    let (text, location) =
+        conversations.get(&id).await?.ok_or_else(ApiError::no_such_conversation)?;
     let kv = kv.map(|kv| match kv {
         ImportedKv::Saved { tokens } => json!({"imported": true, "tokens": tokens}),
         ImportedKv::LeftOut { reason } => json!({"imported": false, "reason": reason}),

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
-use super::conversations::{describe, name, unknown};
+use super::conversations::{describe, name};
 use crate::chat::identity::conversation_id;
 use crate::conversations::Conversations;
 use crate::conversations::transcript::{Fork, Moved, one_line};
@@ -68,7 +68,8 @@ pub async fn fork(
     };
     let title = fields.string("title")?.and_then(one_line);
     let copy = conversations.fork(Fork { from, message, wanted, title }).await?;
-    let (text, location) = conversations.get(&copy).await?.ok_or_else(unknown)?;
+    let (text, location) =
+        conversations.get(&copy).await?.ok_or_else(ApiError::no_such_conversation)?;
     Ok(Json(describe(&text.summary, &location)))
 }
 

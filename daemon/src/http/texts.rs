@@ -13,7 +13,7 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
 
-use super::conversations::{ListQuery, ReadQuery, describe, name, unknown, whole};
+use super::conversations::{ListQuery, ReadQuery, describe, name, whole};
 use super::guard::{self, Guard};
 use super::query::Query;
 use super::respond;
@@ -88,7 +88,8 @@ async fn read(
     Path(id): Path<String>,
     Query(query): Query<ReadQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let text = transcript.get(&name(&id)?).done().await?.ok_or_else(unknown)?;
+    let text =
+        transcript.get(&name(&id)?).done().await?.ok_or_else(ApiError::no_such_conversation)?;
     Ok(Json(without_location(whole(&text, &KvLocation::default(), query.branches))))
 }
 

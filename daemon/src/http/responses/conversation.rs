@@ -22,7 +22,7 @@ use crate::conversations::Conversations;
 use crate::conversations::transcript::{ConversationText, SavedMessage};
 use crate::error::ApiError;
 use crate::http::body::{JsonBody, OptionalBody};
-use crate::http::conversations::{name, unknown};
+use crate::http::conversations::name;
 use crate::http::query::Query;
 use crate::http::translation::{behind, renamed};
 use crate::wire::fields::{Fields, unsupported};
@@ -72,7 +72,12 @@ pub async fn add(
     // Between what a turn reads and what it writes, the items would land on another branch.
     let _lock = chat.locks().enter(&id).await?;
     let added = conversations.add_messages(&id, messages, ticket).await?;
-    let text = conversations.transcript.get(&id).done().await?.ok_or_else(unknown)?;
+    let text = conversations
+        .transcript
+        .get(&id)
+        .done()
+        .await?
+        .ok_or_else(ApiError::no_such_conversation)?;
     let items = items_of(&text, |saved| added.contains(&saved.id));
     Ok(Json(stored::list(items, false)))
 }
@@ -82,7 +87,12 @@ pub async fn item(
     State(conversations): State<Conversations>,
     Path((id, item)): Path<(String, String)>,
 ) -> Result<Json<Value>, ApiError> {
-    let text = conversations.transcript.get(&name(&id)?).done().await?.ok_or_else(unknown)?;
+    let text = conversations
+        .transcript
+        .get(&name(&id)?)
+        .done()
+        .await?
+        .ok_or_else(ApiError::no_such_conversation)?;
     let found = items_of(&text, |_| true).into_iter().find(|it| it["id"] == item.as_str());
     found.map(Json).ok_or_else(unknown_item)
 }
@@ -96,7 +106,12 @@ pub async fn delete(
     let place = Place::parse(&item).filter(|place| place.conversation == id);
     let row = place.ok_or_else(unknown_item)?.row;
     conversations.delete_message(&id, row).await?;
-    let text = conversations.transcript.get(&id).done().await?.ok_or_else(unknown)?;
+    let text = conversations
+        .transcript
+        .get(&id)
+        .done()
+        .await?
+        .ok_or_else(ApiError::no_such_conversation)?;
     Ok(Json(conversation(id.as_str(), text.summary.created_at / 1000)))
 }
 
