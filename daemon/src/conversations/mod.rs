@@ -189,9 +189,8 @@ impl Conversations {
         messages: Vec<Message>,
         ticket: TurnTicket,
     ) -> Result<Vec<i64>, ApiError> {
-        self.catch_up_text(id).await; // The messages stand behind another daemon's.
         let transcript = self.transcript.of_turn(Some(ticket));
-        self.published(id, transcript.add_messages(id, messages, self.now())).await
+        self.published(id, || transcript.add_messages(id, messages, self.now())).await
     }
 
     /// Gives a message another text, as a sibling. Returns its id.
@@ -204,7 +203,7 @@ impl Conversations {
         message: i64,
         text: String,
     ) -> Result<i64, ApiError> {
-        self.published(id, self.transcript.edit_message(id, message, text, self.now())).await
+        self.published(id, || self.transcript.edit_message(id, message, text, self.now())).await
     }
 
     /// Pins a message, or takes its pin away: from the next turn on.
@@ -217,8 +216,7 @@ impl Conversations {
         message: i64,
         pinned: bool,
     ) -> Result<(), ApiError> {
-        self.catch_up_text(id).await; // What is published has the newest messages.
-        self.published(id, self.transcript.pin_message(id, message, pinned)).await
+        self.published(id, || self.transcript.pin_message(id, message, pinned)).await
     }
 
     /// Deletes a message and what follows it. [`Self::restore_message`] brings them back within an
@@ -231,7 +229,7 @@ impl Conversations {
         id: &ConversationId,
         message: i64,
     ) -> Result<Moved, ApiError> {
-        self.published(id, self.transcript.delete_message(id, message, self.now())).await
+        self.published(id, || self.transcript.delete_message(id, message, self.now())).await
     }
 
     /// # Errors
@@ -241,7 +239,7 @@ impl Conversations {
         id: &ConversationId,
         message: i64,
     ) -> Result<Moved, ApiError> {
-        self.published(id, self.transcript.restore_message(id, message)).await
+        self.published(id, || self.transcript.restore_message(id, message)).await
     }
 
     /// Copies the beginning of a conversation. The copy finds its KV by the same tokens.
@@ -271,13 +269,16 @@ impl Conversations {
         }
     }
 
-    /// Waits for a change of messages that is queued, and lets the shared tier have it: also where the client disconnects
-    /// during the wait, because what is published is read behind the change.
+    /// Queues a change of messages and waits for it, behind what another daemon has added: what is published would
+    /// otherwise have an older head, or give deleted messages back. The shared tier has it also where the client
+    /// disconnects during the wait, because what is published is read behind the change.
     async fn published<T>(
         &self,
         id: &ConversationId,
-        mut change: Pending<T>,
+        change: impl FnOnce() -> Pending<T>,
     ) -> Result<T, ApiError> {
+        self.catch_up_text(id).await;
+        let mut change = change();
         self.republish(id);
         change.done().await.map_err(of_message)
     }

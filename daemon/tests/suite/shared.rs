@@ -101,6 +101,16 @@ fn an_unsent_answer_of_one_daemon_and_a_newer_one_of_another_are_both_there() {
     assert_eq!(read.json()["message_count"], 8, "a third one reads all: {}", world.log("three"));
 }
 
+/// Two daemons of which the second has answered behind the first, which has not caught up.
+fn one_behind(world: &World) -> (Hobd, Hobd) {
+    let (first, second) = (world.start("one"), world.start("two"));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    say(&second.client, "talk", 1);
+    world.until_published(&second.client, 1);
+    (first, second)
+}
+
 #[test]
 fn a_turn_fetches_the_kv_of_a_conversation_that_a_client_has_read_before() {
     let world = World::new();
@@ -155,11 +165,7 @@ fn a_response_and_the_items_of_a_conversation_have_what_another_daemon_has_store
 #[test]
 fn a_pin_is_there_in_the_next_turn_through_another_daemon() {
     let world = World::new();
-    let (first, second) = (world.start("one"), world.start("two"));
-    say(&first.client, "talk", 0);
-    world.until_published(&first.client, 1);
-    say(&second.client, "talk", 1);
-    world.until_published(&second.client, 1);
+    let (first, second) = one_behind(&world);
     let path = "/v1/conversations/talk/messages/1";
     first.client.patch(path, &json!({"hob": {"pin": true}}));
     world.until_published(&first.client, 2);
@@ -170,13 +176,25 @@ fn a_pin_is_there_in_the_next_turn_through_another_daemon() {
 }
 
 #[test]
+fn a_message_that_is_deleted_behind_another_daemons_turn_stays_deleted() {
+    let world = World::new();
+    let (first, second) = one_behind(&world);
+    let path = "/v1/conversations/talk/messages/2";
+    assert_eq!(first.client.call("DELETE", path).send().status, 200);
+    world.until_published(&first.client, 2);
+    for daemon in [&first, &world.start("three")] {
+        let talk = daemon.client.get("/v1/conversations/talk");
+        assert_eq!(talk["message_count"], 1, "{talk}");
+    }
+    say(&second.client, "talk", 2);
+    let talk = second.client.get("/v1/conversations/talk");
+    assert_eq!(talk["messages"].as_array().unwrap().len(), 3, "{talk}");
+}
+
+#[test]
 fn a_name_that_is_given_behind_another_daemons_turn_keeps_that_turn() {
     let world = World::new();
-    let (first, second) = (world.start("one"), world.start("two"));
-    say(&first.client, "talk", 0);
-    world.until_published(&first.client, 1);
-    say(&second.client, "talk", 1);
-    world.until_published(&second.client, 1);
+    let (first, second) = one_behind(&world);
     first.client.patch("/v1/conversations/talk", &json!({"title": "Tides"}));
     world.until_published(&first.client, 2);
     say(&second.client, "talk", 2);
