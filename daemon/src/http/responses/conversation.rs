@@ -72,12 +72,7 @@ pub async fn add(
     // Between what a turn reads and what it writes, the items would land on another branch.
     let _lock = chat.locks().enter(&id).await?;
     let added = conversations.add_messages(&id, messages, ticket).await?;
-    let text = conversations
-        .transcript
-        .get(&id)
-        .done()
-        .await?
-        .ok_or_else(ApiError::no_such_conversation)?;
+    let text = text(&conversations, &id).await?;
     let items = items_of(&text, |saved| added.contains(&saved.id));
     Ok(Json(stored::list(items, false)))
 }
@@ -87,12 +82,7 @@ pub async fn item(
     State(conversations): State<Conversations>,
     Path((id, item)): Path<(String, String)>,
 ) -> Result<Json<Value>, ApiError> {
-    let text = conversations
-        .transcript
-        .get(&name(&id)?)
-        .done()
-        .await?
-        .ok_or_else(ApiError::no_such_conversation)?;
+    let text = text(&conversations, &name(&id)?).await?;
     let found = items_of(&text, |_| true).into_iter().find(|it| it["id"] == item.as_str());
     found.map(Json).ok_or_else(unknown_item)
 }
@@ -106,18 +96,20 @@ pub async fn delete(
     let place = Place::parse(&item).filter(|place| place.conversation == id);
     let row = place.ok_or_else(unknown_item)?.row;
     conversations.delete_message(&id, row).await?;
-    let text = conversations
-        .transcript
-        .get(&id)
-        .done()
-        .await?
-        .ok_or_else(ApiError::no_such_conversation)?;
+    let text = text(&conversations, &id).await?;
     Ok(Json(conversation(id.as_str(), text.summary.created_at / 1000)))
 }
 
 /// `created_at`: in seconds.
 fn conversation(id: &str, created_at: i64) -> Value {
     json!({"id": id, "object": "conversation", "created_at": created_at, "metadata": {}})
+}
+
+async fn text(
+    conversations: &Conversations,
+    id: &ConversationId,
+) -> Result<ConversationText, ApiError> {
+    conversations.text(id).await?.ok_or_else(ApiError::no_such_conversation)
 }
 
 fn unknown_item() -> ApiError {
