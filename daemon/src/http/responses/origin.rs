@@ -73,18 +73,16 @@ pub async fn chat_body(
         }
         return Ok(unstored(request, system.into_iter().collect()));
     }
-    match references::conversation(body, conversations).await? {
+    let (id, after, is_set) = match references::conversation(body, conversations).await? {
         Some(text) => {
-            let own = instructions(request, &history, are_of_a_response(&text, &history));
-            instruct(request, own);
-            Ok(append(request, &text.summary.id, Some(0)))
+            let is_set = are_of_a_response(&text, &history);
+            (text.summary.id, Some(0), is_set)
         }
-        None => {
-            let own = instructions(request, &history, false);
-            instruct(request, own);
-            Ok(append(request, &names::conversation(), None))
-        }
-    }
+        None => (names::conversation(), None, false),
+    };
+    let own = instructions(request, &history, is_set);
+    instruct(request, own);
+    Ok(append(request, &id, after))
 }
 
 fn sent(request: &Request) -> Vec<Value> {
