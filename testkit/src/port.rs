@@ -26,8 +26,8 @@ pub fn free_port() -> u16 {
     ports.find(|port| !is_listened_on(*port)).expect("loopback has free ports")
 }
 
-/// Connects, as a socket that were bound here to try the port might outlive its drop: a process that another thread
-/// forks meanwhile keeps it until its `exec`.
+/// Connects instead of binding: a socket may outlive its drop, because a process that another thread forks meanwhile
+/// keeps it until its `exec`.
 fn is_listened_on(port: u16) -> bool {
     TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), ANSWER).is_ok()
 }
